@@ -1,0 +1,3 @@
+"""The worker side: operators without engine, their state, and the ways Spark calls them. Imports nothing of `sqlx`."""
+
+from __future__ import annotations

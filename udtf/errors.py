@@ -1,0 +1,92 @@
+"""Errors of the worker side: a condition name, a message, and what to do about it.
+
+`sqlx.errors` knows the same condition names; this layer imports nothing of the front end.
+"""
+
+from __future__ import annotations
+
+
+class TemporalRuntimeError(Exception):
+    """Base of every error that `udtf` raises on purpose.
+
+    >>> str(StateError.null_key())
+    '[STATE.NULL_KEY] a key is None: a row without a key is never stored; leave it out'
+    """
+
+    def __init__(self, condition: str, message: str) -> None:
+        """Keep the condition beside the text, so that a caller can branch on it."""
+        super().__init__(condition, message)
+        self.condition = condition
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"[{self.condition}] {self.message}"
+
+
+class StateError(TemporalRuntimeError):
+    """A store, buffer or snapshot was given something it cannot hold."""
+
+    @classmethod
+    def null_key(cls) -> StateError:
+        """A key is None (semantics.md 4.1: the row is dropped before it gets to a store)."""
+        return cls("STATE.NULL_KEY", "a key is None: a row without a key is never stored; leave it out")
+
+    @classmethod
+    def invalid_time(cls, ts: object) -> StateError:
+        """A time is no int, or outside of 64 bits."""
+        return cls("STATE.INVALID_TIME", f"a time must be an int in microseconds within 64 bits, got {ts!r}")
+
+    @classmethod
+    def invalid_retention(cls, retention_us: object) -> StateError:
+        """A history retention is negative or no int."""
+        text = f"history retention must be an int >= 0 in microseconds, or None for ever; got {retention_us!r}"
+        return cls("STATE.INVALID_RETENTION", text)
+
+    @classmethod
+    def retention_changed(cls, written_us: int | None, now_us: int | None) -> StateError:
+        """A snapshot was written under another retention, so it may lack history that this one promises."""
+        text = (
+            f"the snapshot was written with history retention {written_us}, now it is {now_us}; restore with the former"
+        )
+        return cls("STATE.RETENTION_CHANGED", text)
+
+    @classmethod
+    def not_serializable(cls, kind: str, why: object) -> StateError:
+        """A value cannot be written into a snapshot."""
+        return cls("STATE.NOT_SERIALIZABLE", f"the state of {kind} holds a value that cannot be written: {why}")
+
+    @classmethod
+    def corrupt_snapshot(cls, kind: str, why: str) -> StateError:
+        """The bytes are not those that were written."""
+        return cls("STATE.CORRUPT_SNAPSHOT", f"the snapshot of {kind} cannot be read: {why}; restore an intact one")
+
+    @classmethod
+    def snapshot_format(cls, found: int, known: int) -> StateError:
+        """The snapshot was written by another version of this package."""
+        return cls("STATE.SNAPSHOT_FORMAT", f"snapshot format {found} is unknown, this version reads {known}")
+
+    @classmethod
+    def snapshot_kind(cls, found: str, wanted: str) -> StateError:
+        """The snapshot belongs to something else."""
+        return cls("STATE.SNAPSHOT_KIND", f"the snapshot is one of {found}, not of {wanted}")
+
+
+class OperatorError(TemporalRuntimeError):
+    """An operator's configuration or input cannot be answered."""
+
+    @classmethod
+    def invalid_option(cls, name: str, value: object, wanted: str) -> OperatorError:
+        """An option of a configuration has a value that it cannot have."""
+        return cls("OPERATOR.INVALID_OPTION", f"{name} must be {wanted}, got {value!r}")
+
+    @classmethod
+    def no_distance(cls, data_type: object) -> OperatorError:
+        """NEAREST or TOLERANCE over a type whose values can be ordered but not subtracted."""
+        text = f"NEAREST and TOLERANCE need times that can be subtracted, {data_type} cannot; use BACKWARD or FORWARD"
+        return cls("OPERATOR.NO_DISTANCE", text)
+
+    @classmethod
+    def needs_grace(cls, direction: str) -> OperatorError:
+        """FORWARD and NEAREST on a stream wait for what is still to come (semantics.md C6)."""
+        text = f"DIRECTION {direction.upper()} on a stream needs TOLERANCE and GRACE: the answer lies ahead of the row"
+        return cls("OPERATOR.NEEDS_GRACE", text)

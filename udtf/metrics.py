@@ -1,0 +1,63 @@
+"""Named counters of one operator in one task; they travel in its snapshot.
+
+| name | counts |
+|---|---|
+| `late` | stream rows past the grace (a join answers them at once, semantics.md 7.2) |
+| `expired` | table rows refused as older than the history retention |
+| `null_key`, `null_time`, `future` | rows refused for that reason |
+| `matched`, `unmatched` | answers of a join; `unmatched_<reason>` splits the latter (semantics.md C5) |
+| `buffered_rows`, `buffered_bytes` | what waits now (gauges) |
+| `evicted_early` | rows a full buffer gave out before their time |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+GAUGES: Final = frozenset({"buffered_rows", "buffered_bytes"})
+#: Always present, so that a reader need not guess whether a counter exists.
+ALWAYS: Final = ("late", "expired", "null_key", "null_time", "buffered_rows", "buffered_bytes", "evicted_early")
+
+
+class Metrics(Mapping[str, int]):
+    """A read-only mapping of names to numbers for its readers, counters and gauges for its operator.
+
+    >>> metrics = Metrics(); metrics.add("late"); metrics["late"], metrics["never_counted"]
+    (1, 0)
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, int] | None = None) -> None:
+        """Start at zero, or where a snapshot left off."""
+        self._values: dict[str, int] = dict.fromkeys(ALWAYS, 0)
+        self._values.update(values or {})
+
+    def __getitem__(self, name: str) -> int:
+        """The value; a counter nobody has added to is 0."""
+        return self._values.get(name, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names that exist so far."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        """How many names exist so far."""
+        return len(self._values)
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Add to a counter."""
+        self._values[name] = self._values.get(name, 0) + count
+
+    def set(self, name: str, value: int) -> None:
+        """Set a gauge."""
+        self._values[name] = value
+
+    def since(self, before: Mapping[str, int]) -> dict[str, int]:
+        """What was counted since `before = dict(metrics)`; gauges as they are now."""
+        return {name: value - (0 if name in GAUGES else before.get(name, 0)) for name, value in self._values.items()}
+
+    def snapshot(self) -> dict[str, int]:
+        """The state."""
+        return dict(self._values)
