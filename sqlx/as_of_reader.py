@@ -1,0 +1,180 @@
+"""Reads the AS OF join in its four spellings, with its options (design.md, section 2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlx.clauses import AsOfClause, Direction
+from sqlx.cursor import Cursor
+from sqlx.dialect import Span, Token
+from sqlx.errors import TemporalParseError
+from sqlx.intervals import parse_interval
+from sqlx.structure import Join
+
+if TYPE_CHECKING:
+    from sqlx.from_clause import FromReader
+
+_NOT_TIME = frozenset({"ON", "USING", "JOIN", "WHERE", "LEFT", "RIGHT", "INNER", "FULL", "CROSS", "GROUP", "ORDER", "LIMIT"})
+_CONSTANT_WORDS = frozenset(
+    "CURRENT_TIMESTAMP CURRENT_DATE LOCALTIMESTAMP DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ INTERVAL AS STRING AND OR NOT NULL "
+    "YEAR MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND YEARS MONTHS WEEKS DAYS HOURS MINUTES SECONDS MILLISECONDS "
+    "MICROSECONDS".split()
+)
+_DIRECTIONS: dict[str, Direction] = {"BACKWARD": "backward", "FORWARD": "forward", "NEAREST": "nearest"}
+
+
+def names_a_column(tokens: tuple[Token, ...], start: int, stop: int) -> bool:
+    """Whether an expression refers to a column: then ``FOR SYSTEM_TIME AS OF`` is a join and not time travel."""
+    for index in range(start, stop):
+        token = tokens[index]
+        called = index + 1 < stop and tokens[index + 1].text == "("
+        if token.is_name and not called and token.word not in _CONSTANT_WORDS:
+            return True
+    return False
+
+
+class AsOfReader:
+    """Reads AS OF clauses for a :class:`FromReader`."""
+
+    def __init__(self, reader: FromReader) -> None:
+        self.reader = reader
+        self.first_index = 0
+
+    def starts_time(self, token: Token | None) -> bool:
+        """Whether ``AS OF`` before this token is our clause; an alias named OF is followed by a clause word."""
+        return token is not None and token.word not in _NOT_TIME and token.text not in (",", ")", ";")
+
+    def applies(self, cursor: Cursor, join: Join, has_asof: bool) -> bool:
+        """Whether the join, read up to its relation, is an AS OF join."""
+        if has_asof or (cursor.at("AS", "OF") and self.starts_time(cursor.peek(2))):
+            return True
+        relation = join.relation
+        if relation.travel_time is None or relation.travel_kind not in ("SYSTEM_TIME", "TIMESTAMP"):
+            return False
+        first, stop = self._indexes(relation.travel_time)
+        return names_a_column(self.reader.tokens, first, stop)
+
+    def _indexes(self, span: Span) -> tuple[int, int]:
+        inside = [n for n, t in enumerate(self.reader.tokens) if span.start <= t.start < span.end]
+        return inside[0], inside[-1] + 1
+
+    def read(self, cursor: Cursor, join: Join, head: Span, has_asof: bool) -> None:
+        """Read the clause into ``join.as_of``; the cursor stands behind the relation.
+
+        Raises:
+            TemporalParseError: something is missing, twice, or not of the clause's form.
+        """
+        self.first_index = cursor.index
+        clause = join.as_of = AsOfClause("asof_alias", head)
+        if has_asof:
+            self._match_condition(cursor, clause)
+        elif join.relation.travel is not None:
+            clause.spelling, clause.head = "system_time", join.relation.travel
+            clause.time = join.relation.travel_time
+            self._bound(cursor, clause)
+        else:
+            self._as_of_time(cursor, clause)
+        if join.relation.alias is None:
+            join.relation.alias = self.reader.alias(cursor)
+        self._options(cursor, clause)
+        self._condition(cursor, join, clause)
+        self._options(cursor, clause)
+
+    def _as_of_time(self, cursor: Cursor, clause: AsOfClause) -> None:
+        start = cursor.index
+        clause.spelling = "as_of"
+        cursor.take("AS", "OF")
+        clause.head = cursor.span_from(start)
+        clause.time = cursor.skip_expression()
+        self._bound(cursor, clause)
+
+    def _bound(self, cursor: Cursor, clause: AsOfClause) -> None:
+        if cursor.word() in ("INCLUSIVE", "EXCLUSIVE"):
+            clause.exclusive = cursor.next().word == "EXCLUSIVE"
+
+    def _match_condition(self, cursor: Cursor, clause: AsOfClause) -> None:
+        if not cursor.take("MATCH_CONDITION"):
+            return
+        clause.spelling = "match_condition"
+        if cursor.symbol() != "(":
+            cursor.fail("`(`", "Write MATCH_CONDITION (left.time >= right.time).")
+        stop = cursor.closing()
+        clause.time = Span(self.reader.tokens[cursor.index].end, self.reader.tokens[stop].start)
+        cursor.index = stop + 1
+
+    def _condition(self, cursor: Cursor, join: Join, clause: AsOfClause) -> None:
+        if cursor.take("ON"):
+            join.on = cursor.skip_expression()
+        elif cursor.at("USING") and cursor.symbol(1) == "(":
+            join.using = self.reader.using(cursor)
+        elif clause.spelling != "match_condition":
+            cursor.fail("ON or USING", "An AS OF join needs the equalities of its keys: ON l.id = r.id, or USING (id).")
+
+    def _options(self, cursor: Cursor, clause: AsOfClause) -> None:
+        while not cursor.done:
+            start = cursor.index
+            name = self._option(cursor, clause)
+            if name is None:
+                return
+            span = cursor.span_from(start)
+            if name in clause.options:
+                raise TemporalParseError("AS_OF_JOIN.DUPLICATE_OPTION", cursor.text, span.pair, option=name)
+            clause.options[name] = span
+
+    def _option(self, cursor: Cursor, clause: AsOfClause) -> str | None:
+        """Read one option; its name, or None where none follows."""
+        if cursor.take("TOLERANCE"):
+            clause.tolerance_us = self._interval(cursor, "TOLERANCE")
+            return "TOLERANCE"
+        if cursor.take("DIRECTION"):
+            return self._direction(cursor, clause)
+        if cursor.at("GRACE"):
+            cursor.index += 2 if cursor.at("GRACE", "PERIOD") else 1
+            clause.grace_us = self._interval(cursor, "GRACE PERIOD")
+            return "GRACE PERIOD"
+        if cursor.take("TIES", "BY"):
+            clause.ties = self._sort_items(cursor)
+            return "TIES BY"
+        if cursor.take("KNOWN", "AS", "OF"):
+            clause.known = cursor.skip_expression()
+            return "KNOWN AS OF"
+        if cursor.take("WITH", "REASON"):
+            clause.reason = cursor.expect_name("a name").name if cursor.take("AS") else "match_reason"
+            return "WITH REASON"
+        if cursor.take("LATE", "TO"):
+            clause.late_to = self._table_name(cursor)
+            return "LATE TO"
+        return None
+
+    def _interval(self, cursor: Cursor, what: str) -> int:
+        value, cursor.index = parse_interval(self.reader.tokens, cursor.index, what, cursor.text)
+        return value
+
+    def _direction(self, cursor: Cursor, clause: AsOfClause) -> str:
+        direction = _DIRECTIONS.get(cursor.word())
+        if direction is None:
+            cursor.fail("BACKWARD, FORWARD or NEAREST")
+        cursor.index += 1
+        clause.direction = direction
+        return "DIRECTION"
+
+    def _sort_items(self, cursor: Cursor) -> tuple[Span, ...]:
+        items: list[Span] = []
+        while not items or cursor.symbol() == ",":
+            cursor.index += 1 if items else 0
+            start = cursor.index
+            cursor.skip_expression()
+            if cursor.word() in ("ASC", "DESC"):
+                cursor.index += 1
+            if cursor.at("NULLS") and cursor.word(1) in ("FIRST", "LAST"):
+                cursor.index += 2
+            items.append(cursor.span_from(start))
+        return tuple(items)
+
+    def _table_name(self, cursor: Cursor) -> str:
+        start = cursor.index
+        cursor.expect_name("the name of a table")
+        while cursor.symbol() == ".":
+            cursor.index += 1
+            cursor.expect_name("a name behind the dot")
+        return cursor.span_from(start).of(cursor.text)

@@ -1,0 +1,43 @@
+"""What the compiler asks of the engine and the catalog below it; Spark and replay answer each in their own way."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from catalog.entries import Column, Entry
+
+
+class Binder(Protocol):
+    """Names and types, as the engine that will run the query sees them."""
+
+    def entry(self, parts: tuple[str, ...]) -> Entry | None:
+        """The definition of that (qualified) name in our catalog, or None."""
+        ...
+
+    def columns(self, query: str) -> tuple[Column, ...] | None:
+        """The result columns of a plain SQL query, by asking the engine's analyzer.
+
+        The query may read relations ``__sqlx_op1 …`` that were announced by :meth:`announce`.
+        None where the engine refuses the query; :meth:`explain_refusal` says why.
+        """
+        ...
+
+    def refusal(self) -> Exception | None:
+        """The engine's own error for the query that :meth:`columns` refused last."""
+        ...
+
+    def announce(self, name: str, columns: tuple[Column, ...]) -> None:
+        """Make a relation of these columns known to :meth:`columns`, for the result of an operator."""
+        ...
+
+    def common_type(self, left: str, right: str) -> str | None:
+        """The type in which the engine compares two types with ``=``, or None where it refuses to."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """Names of tables and views, for did-you-mean."""
+        ...
+
+    def view_text(self, parts: tuple[str, ...]) -> str | None:
+        """The stored query of a view, so that a versioned table can be found behind it; None for other names."""
+        ...

@@ -1,0 +1,132 @@
+"""Errors that a user can act on: condition, SQLSTATE, the line with a caret, what was expected, what to write instead.
+
+The texts live in ``error_conditions.json`` (sorted, unique, each with a case in ``tests/errors``); code raises a
+condition with parameters and the span of text that it speaks of, never a free string.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+_LINE_WIDTH = 120
+
+
+@cache
+def conditions() -> dict[str, dict[str, str]]:
+    """All error conditions: name to ``{"message", "sqlstate", "hint"}``; message and hint are format strings."""
+    text = files("sqlx").joinpath("error_conditions.json").read_text(encoding="utf-8")
+    loaded: dict[str, dict[str, str]] = json.loads(text)
+    return loaded
+
+
+def caret_lines(text: str, start: int, end: int) -> str:
+    """The line of ``text`` that holds ``start``, and carets under ``text[start:end]``.
+
+    >>> print(caret_lines("SELECT 1\\nFROM nope x", 14, 18))
+    LINE 2: FROM nope x
+                 ^^^^
+    """
+    start = min(start, len(text))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line_end = len(text) if line_end < 0 else line_end
+    number = text.count("\n", 0, start) + 1
+    window = max(line_start, min(start - 20, line_end - _LINE_WIDTH) if line_end - line_start > _LINE_WIDTH else 0)
+    shown = text[window : min(line_end, window + _LINE_WIDTH)].replace("\t", " ")
+    head = f"LINE {number}: " + ("…" if window > line_start else "")
+    carets = max(1, min(end, line_end, window + _LINE_WIDTH) - start)
+    return f"{head}{shown}\n{' ' * (len(head) + start - window)}{'^' * carets}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence that names the closest known name, or lists a few, or nothing.
+
+    >>> did_you_mean("rate", ["rates", "orders"])
+    'Did you mean `rates`? '
+    """
+    names = list(dict.fromkeys(known))
+    folded = {n.lower(): n for n in names}
+    close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean `{folded[close[0]]}`? "
+    shown = ", ".join(f"`{n}`" for n in names[:8])
+    return f"There are: {shown}{', …' if len(names) > 8 else ''}. " if names else ""
+
+
+class TemporalSqlError(PySparkException):
+    """Base of all errors of sqlx.
+
+    Args:
+        condition: name in ``error_conditions.json``.
+        text: the statement, where the error points into one.
+        span: start and end offset in ``text``.
+        parameters: values of the message's fields.
+    """
+
+    def __init__(
+        self, condition: str, text: str | None = None, span: tuple[int, int] | None = None, **parameters: object
+    ) -> None:
+        entry = conditions()[condition]
+        self.condition = condition
+        self.text, self.span = text, span
+        self.parameters = {name: str(value) for name, value in parameters.items()}
+        self.sqlstate = entry["sqlstate"]
+        super().__init__(message=self._render(entry))
+
+    def _render(self, entry: dict[str, str]) -> str:
+        lines = [f"[{self.condition}] {entry['message'].format(**self.parameters)} SQLSTATE: {self.sqlstate}"]
+        if self.text is not None and self.span is not None:
+            lines.append(caret_lines(self.text, *self.span))
+        if entry.get("hint"):
+            lines.append(f"HINT: {entry['hint'].format(**self.parameters)}")
+        return "\n".join(lines)
+
+    def getCondition(self) -> str:  # noqa: N802 - PySpark's name
+        """The condition's name."""
+        return self.condition
+
+    def getErrorClass(self) -> str:  # noqa: N802 - PySpark's name
+        """The condition's name, under PySpark's older word."""
+        return self.condition
+
+    def getSqlState(self) -> str:  # noqa: N802 - PySpark's name
+        """The five characters of the SQL standard."""
+        return self.sqlstate
+
+    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802 - PySpark's name
+        """The values that the message was made from."""
+        return self.parameters
+
+    def getQueryContext(self) -> list[Any]:  # noqa: N802 - PySpark's name
+        """PySpark's query contexts; the line and caret stand in the message instead."""
+        return []
+
+    def getMessage(self) -> str:  # noqa: N802 - PySpark's name
+        """The whole message: condition, SQLSTATE, line with carets, hint."""
+        return str(self._message)
+
+    def __str__(self) -> str:
+        return str(self._message)
+
+
+class TemporalParseError(TemporalSqlError, ParseException):
+    """The text does not follow the grammar."""
+
+
+class BindError(TemporalSqlError, AnalysisException):
+    """A name or a type does not fit."""
+
+
+class UnsupportedError(TemporalSqlError, AnalysisException):
+    """Well formed, but this cannot be run, and the message says why."""
+
+
+class RunError(TemporalSqlError):
+    """Something outside the statement failed: a file, a Java, a limit that was reached."""

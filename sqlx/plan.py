@@ -1,0 +1,121 @@
+"""The plan: a small tree of frozen nodes. Plain SQL stays text; each temporal operator has everything explicit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from catalog.entries import Column, Entry
+from udtf.operators.as_of_join import AsOfJoinConfig
+from udtf.operators.table_lookup import TableLookupConfig
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """A node of the plan; ``inputs`` are the nodes that it reads."""
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        """The nodes below, left to right."""
+        return ()
+
+    def walk(self) -> Iterator[PlanNode]:
+        """All nodes, inputs before the nodes that read them."""
+        for node in self.inputs:
+            yield from node.walk()
+        yield self
+
+
+@dataclass(frozen=True)
+class Source(PlanNode):
+    """A relation of our catalog that is read live (streaming and replay)."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class Fragment(PlanNode):
+    """Plain Spark SQL that we do not look into.
+
+    Attributes:
+        sql: the query; it reads ``reads`` by name.
+        columns: its result columns.
+        reads: relation name in ``sql`` to the node that yields it. Names that are not here are Spark's own.
+    """
+
+    sql: str
+    columns: tuple[Column, ...]
+    reads: tuple[tuple[str, PlanNode], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        return tuple(node for _, node in self.reads)
+
+
+@dataclass(frozen=True)
+class AsOfJoin(PlanNode):
+    """Rows of the left with the version of the right that was valid at their time (KIP-914, semantics.md 6, 7, C).
+
+    Attributes:
+        name: the name under which the fragments above read the result (``__sqlx_op1``).
+        left: columns ``__k0 …``, ``__as_of``, ``__known``?, then payload ``l0 …``.
+        right: columns ``__k0 …``, ``__time``, ``__seq``?, ``__tie0 …``, ``__arrival``?, ``__deleted``?, ``__pass``?,
+            then payload ``r0 …``; one row a version, tombstones included.
+        config: what the operator's logic needs to know.
+        columns: result columns: the payloads of both and ``__reason`` where the config asks for it.
+        table: name of the right side, for messages.
+        late_to: table that keeps refused rows, or None.
+    """
+
+    name: str
+    left: Fragment
+    right: Fragment
+    config: AsOfJoinConfig
+    columns: tuple[Column, ...]
+    table: str
+    late_to: str | None = None
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class TableLookup(PlanNode):
+    """Rows of a stream with the row that an upsert table shows at that moment of arrival (semantics.md 6.1, 6.2).
+
+    The shapes are those of :class:`AsOfJoin` without times: left ``__k0 …``, ``l0 …``; right ``__k0 …``,
+    ``__deleted``?, ``__pass``?, ``r0 …``.
+    """
+
+    name: str
+    left: Fragment
+    right: Fragment
+    config: TableLookupConfig
+    columns: tuple[Column, ...]
+    table: str
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A compiled query.
+
+    Attributes:
+        root: the outermost fragment; its columns are the query's.
+        text: the query as it was written.
+        streaming: whether sources are read live.
+        notes: what the compiler wants to say once (defaults that could surprise).
+    """
+
+    root: Fragment
+    text: str
+    streaming: bool
+    notes: tuple[str, ...] = field(default=())
+
+    def operators(self) -> tuple[AsOfJoin | TableLookup, ...]:
+        """The temporal operators, inputs first."""
+        return tuple(n for n in self.root.walk() if isinstance(n, (AsOfJoin, TableLookup)))

@@ -1,0 +1,147 @@
+"""Which relation a name belongs to, among the relations that an AS OF join can see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from catalog.entries import Column
+from sqlx.dialect import Span, Token
+from sqlx.errors import BindError, did_you_mean
+
+Side = Literal["left", "right"]
+
+_WORDS = frozenset(
+    "AND OR NOT IS NULL TRUE FALSE DISTINCT FROM IN LIKE ILIKE RLIKE REGEXP BETWEEN CASE WHEN THEN ELSE END AS ESCAPE DIV ANY ALL SOME "
+    "INTERVAL DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ X EXISTS COLLATE ASC DESC NULLS FIRST LAST TO AT TIME ZONE "
+    "YEAR MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND YEARS MONTHS WEEKS DAYS HOURS MINUTES SECONDS MILLISECONDS "
+    "MICROSECONDS CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME CURRENT_USER LOCALTIMESTAMP USER SESSION_USER "
+    "STRING INT INTEGER BIGINT LONG SMALLINT SHORT TINYINT BYTE DOUBLE FLOAT REAL DECIMAL DEC NUMERIC BOOLEAN BINARY VARCHAR CHAR "
+    "ARRAY MAP STRUCT VARIANT VOID".split()
+)
+
+
+@dataclass(frozen=True)
+class Visible:
+    """A relation as names see it: its name and its columns."""
+
+    name: str
+    columns: tuple[Column, ...]
+    qualifiers: tuple[str, ...] = ()
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name, whatever its case."""
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A column that an expression names: where it stands, which side it belongs to, its relation and name."""
+
+    span: Span
+    side: Side
+    relation: Visible
+    column: Column
+    exact: bool
+
+
+class Scope:
+    """The relations before an AS OF join, and its right side.
+
+    Args:
+        text: the statement, for carets.
+        left, right: what each side shows.
+    """
+
+    def __init__(self, text: str, left: tuple[Visible, ...], right: Visible | None) -> None:
+        self.text, self.left, self.right = text, left, right
+
+    def references(self, tokens: tuple[Token, ...]) -> list[Reference]:
+        """The columns that the tokens of an expression name.
+
+        Raises:
+            BindError: a name is unknown or fits two relations.
+        """
+        return [self._resolve(chain) for chain in name_chains(tokens)]
+
+    def _resolve(self, chain: list[Token]) -> Reference:
+        span = Span(chain[0].start, chain[-1].end)
+        found = self._qualified(chain, span) or self._unqualified(chain, span)
+        if len(found) == 1:
+            return found[0]
+        name = ".".join(t.name for t in chain)
+        if found:
+            candidates = " or ".join(f"{r.relation.name}.{r.column.name}" for r in found)
+            raise BindError("AS_OF_JOIN.AMBIGUOUS_COLUMN", self.text, span.pair, column=name, candidates=candidates)
+        raise BindError("BIND.UNKNOWN_COLUMN", self.text, span.pair, column=name, suggestion=self._suggestion(chain))
+
+    def _sides(self) -> Iterator[tuple[Side, Visible]]:
+        for relation in self.left:
+            yield "left", relation
+        if self.right is not None:
+            yield "right", self.right
+
+    def _qualified(self, chain: list[Token], span: Span) -> list[Reference]:
+        found: list[Reference] = []
+        for side, relation in self._sides():
+            for at in range(min(len(chain) - 1, 3)):
+                column = relation.column(chain[at + 1].name) if chain[at].name.lower() == relation.name.lower() else None
+                if column is not None and (at == 0 or relation.qualifiers):
+                    found.append(Reference(span, side, relation, column, exact=at + 2 == len(chain)))
+        return found
+
+    def _unqualified(self, chain: list[Token], span: Span) -> list[Reference]:
+        found: list[Reference] = []
+        for side, relation in self._sides():
+            column = relation.column(chain[0].name)
+            if column is not None:
+                found.append(Reference(span, side, relation, column, exact=len(chain) == 1))
+        return found
+
+    def _suggestion(self, chain: list[Token]) -> str:
+        first = chain[0].name.lower()
+        for _, relation in self._sides():
+            if len(chain) > 1 and relation.name.lower() == first:
+                return did_you_mean(chain[1].name, [c.name for c in relation.columns])
+        names = [c.name for _, r in self._sides() for c in r.columns]
+        if len(chain) > 1:
+            return did_you_mean(chain[0].name, [r.name for _, r in self._sides()])
+        return did_you_mean(chain[0].name, names)
+
+
+def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
+    """Dotted names in an expression that are columns: no functions, keywords, types, lambda variables, parameters."""
+    bound = {t.name.lower() for n, t in enumerate(tokens[:-1]) if t.is_name and tokens[n + 1].text == "->"} | _lambda_lists(tokens)
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if not token.is_name:
+            index += 2 if token.text in (":", "::") and index + 1 < len(tokens) else 1
+            continue
+        chain = [token]
+        index += 1
+        while index + 1 < len(tokens) and tokens[index].text == "." and tokens[index + 1].is_name:
+            chain.append(tokens[index + 1])
+            index += 2
+        called = index < len(tokens) and tokens[index].text == "("
+        literal = index < len(tokens) and tokens[index].kind == "string"
+        keyword = len(chain) == 1 and token.word in _WORDS
+        if not (called or keyword or (literal and keyword) or token.name.lower() in bound or _is_named_argument(tokens, index)):
+            yield chain
+
+
+def _is_named_argument(tokens: tuple[Token, ...], index: int) -> bool:
+    return index < len(tokens) and tokens[index].text == "=>"
+
+
+def _lambda_lists(tokens: tuple[Token, ...]) -> set[str]:
+    """Names in ``(a, b) ->``."""
+    names: set[str] = set()
+    for index, token in enumerate(tokens):
+        if token.text == "->" and index and tokens[index - 1].text == ")":
+            at = index - 2
+            while at >= 0 and tokens[at].text != "(":
+                names.add(tokens[at].name.lower())
+                at -= 1
+    return names

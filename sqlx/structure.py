@@ -1,0 +1,147 @@
+"""The shape of a statement: query blocks, the relations and joins of their FROM clauses, and the span of each.
+
+Only the structure is read; expressions stay text. So constructs that no parser but Spark's own knows (``WATERMARK …
+DELAY OF``, a leading ``window(…)``, ``NEAREST … BY``, pipes) pass through untouched, whatever they hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlx.clauses import AsOfClause
+from sqlx.dialect import Span, Token
+
+
+@dataclass
+class Relation:
+    """One relation of a FROM clause.
+
+    Attributes:
+        kind: "name", "query" (subquery), "group" (joins in parentheses), "function", "values" or "other".
+        span: the relation with its alias.
+        body: the relation without alias and STREAM.
+        parts: the parts of a plain name.
+        alias: the alias as a token, if there is one.
+        stream: whether STREAM stands before it.
+        lateral: whether LATERAL stands before it.
+        travel: the span of a time travel clause (``FOR SYSTEM_TIME AS OF …``) if there is one; travel_kind: its first
+            word behind FOR; travel_time: the span of its expression.
+        call: lower-case name of a table function.
+        query: the level inside the parentheses of a subquery.
+        group: the relations inside the parentheses of a group.
+    """
+
+    kind: str
+    span: Span
+    body: Span
+    parts: tuple[str, ...] = ()
+    alias: Token | None = None
+    stream: bool = False
+    lateral: bool = False
+    travel: Span | None = None
+    travel_kind: str = ""
+    travel_time: Span | None = None
+    call: str = ""
+    query: Level | None = None
+    group: FromItem | None = None
+
+    @property
+    def visible_name(self) -> str | None:
+        """The name by which columns of the relation are qualified, or None."""
+        if self.alias is not None:
+            return self.alias.name
+        return self.parts[-1] if self.parts else None
+
+
+@dataclass
+class Join:
+    """One join of a FROM clause.
+
+    Attributes:
+        kind: the words before JOIN, upper case ("", "LEFT OUTER", "CROSS" …), ASOF left out.
+        span: from its first word to the end of its condition and options.
+        on: span of the ON condition; using: the tokens of USING columns.
+        as_of: the AS OF clause of ours, if this is one.
+    """
+
+    kind: str
+    span: Span
+    relation: Relation
+    on: Span | None = None
+    using: tuple[Token, ...] = ()
+    as_of: AsOfClause | None = None
+
+
+@dataclass
+class FromItem:
+    """One comma-separated item of a FROM clause: a relation and the joins that follow it."""
+
+    relation: Relation
+    joins: list[Join] = field(default_factory=list)
+    end: int = 0
+
+    @property
+    def start(self) -> int:
+        """Where the item begins."""
+        return self.relation.span.start
+
+
+@dataclass
+class Block:
+    """One query block (a SELECT, or a pipe query that starts with FROM).
+
+    Attributes:
+        span: the whole block; select: the select list; tail: what follows the FROM clause.
+        items: the comma-separated items of its FROM clause.
+    """
+
+    span: Span
+    select: Span | None
+    items: list[FromItem]
+    tail: Span
+    level: Level
+    pipe: bool = False
+
+
+@dataclass
+class Cte:
+    """One common table expression of a WITH clause."""
+
+    name: str
+    span: Span
+    query: Level
+
+
+@dataclass
+class Level:
+    """What stands between one pair of parentheses (or the whole statement): blocks, CTEs, and levels inside.
+
+    Attributes:
+        parent: the level around it.
+        position: offset of its opening parenthesis in the parent, for the scope of CTEs.
+    """
+
+    span: Span
+    parent: Level | None
+    ctes: list[Cte] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    children: list[Level] = field(default_factory=list)
+    cte: Cte | None = None
+    recursive: bool = False
+
+    def walk(self) -> list[Level]:
+        """This level after all levels inside it, so the innermost come first."""
+        found: list[Level] = []
+        for child in self.children:
+            found.extend(child.walk())
+        return [*found, self]
+
+    def visible_ctes(self) -> list[Cte]:
+        """The CTEs that a query in this level may name, the outermost first."""
+        above: list[Cte] = []
+        if self.parent is not None:
+            above = self.parent.visible_ctes()
+            if self.cte is not None:  # inside a CTE: only those defined before it
+                own = self.parent.ctes
+                above = [c for c in above if c not in own] + own[: own.index(self.cte)]
+        return above + self.ctes
