@@ -1,0 +1,41 @@
+# Every target sets up what it needs. `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test fast check lint spark complete bench-as-of clean
+
+BIN := .venv/bin
+# The PySpark that runs is the one in .venv, whatever else the machine has.
+unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export PYTHON
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv, install, find or bring a Java; nothing to do when up to date
+	@.ci/setup
+
+demo: setup ## the main job on real data: flights joined with the weather as of their departure
+	@$(BIN)/sqlx demo
+
+test: check fast spark ## all that CI checks
+
+check: lint ## ruff and mypy
+	$(BIN)/mypy
+
+lint: setup ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fast: setup ## the tests and doctests that need no Spark
+	$(BIN)/pytest -m "not spark and not kafka"
+
+spark: setup ## the tests that need Spark
+	$(BIN)/pytest -m "spark and not kafka"
+
+complete: setup ## write what golden tests got into their files; review the diff
+	$(BIN)/pytest --complete $(TESTS)
+
+bench-as-of: setup ## AS OF joins side by side with other ways (long; ARGS="--help" lists its options)
+	$(BIN)/python -m benchmarks.as_of_join $(ARGS)
+
+clean: ## remove .venv and all caches
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log

@@ -1,0 +1,82 @@
+"""What all tests share: one Spark session, UTC, golden files, Hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Verbosity, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+os.environ["TZ"] = "UTC"
+time.tzset()
+
+# A first example may compile a kernel, so no example has a deadline.
+_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", _COMMON, max_examples=50)
+settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True, print_blob=True)
+settings.register_profile("debug", _COMMON, max_examples=10, verbosity=Verbosity.verbose)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--complete", action="store_true", help="rewrite golden files with what the tests got")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks for the session is a Spark test: the marker cannot be forgotten."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def complete(pytestconfig: pytest.Config) -> bool:
+    """Whether golden files are to be rewritten."""
+    return bool(pytestconfig.getoption("--complete"))
+
+
+@pytest.fixture(scope="session")
+def golden(complete: bool) -> Callable[[Path, str], None]:
+    """Compare a text with a file; with ``--complete`` write the file."""
+
+    def compare(path: Path, text: str) -> None:
+        if complete:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing: `make complete` writes it"
+        assert text == path.read_text(encoding="utf-8"), f"{path.name} differs: `make complete` rewrites it"
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of all Spark tests: two cores, small shuffles, nothing left in the working directory."""
+    import sqlx
+
+    home = tmp_path_factory.mktemp("spark")
+    session = sqlx.session(
+        app="sqlx tests",
+        master="local[2]",
+        conf={
+            "spark.driver.memory": "2g",
+            "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={home}",
+            "spark.local.dir": str(home / "local"),
+            "spark.log.level": "ERROR",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        },
+    )
+    yield session
+    session.stop()
