@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from udtf.metrics import Metrics
-from udtf.record import Change, LateRow, Row
+if TYPE_CHECKING:
+    from udtf.metrics import Metrics
+    from udtf.record import Change, LateRow, Row
 
 
 @dataclass

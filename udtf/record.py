@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from udtf.time import Micros
+if TYPE_CHECKING:
+    from udtf.time import Micros
 
 Side: TypeAlias = Literal["L", "R"]
 Key: TypeAlias = tuple[Any, ...]

@@ -47,12 +47,10 @@ def unseal(kind: str, data: bytes) -> Any:
     if format_number != _FORMAT:
         raise StateError.snapshot_format(format_number, _FORMAT)
     if len(data) != _HEADER.size + name_length + body_length:
-        raise StateError.corrupt_snapshot(
-            kind, "its length is not the one written"
-        )
+        raise StateError.corrupt_snapshot(kind, "its length is not the one written")
     if zlib.crc32(data[_HEADER.size :]) != checksum:
         raise StateError.corrupt_snapshot(kind, "the checksum differs")
     name = data[_HEADER.size : _HEADER.size + name_length].decode()
     if name != kind:
         raise StateError.snapshot_kind(name, kind)
-    return pickle.loads(data[_HEADER.size + name_length :])  # noqa: S301  # sealed by us, see the module
+    return pickle.loads(data[_HEADER.size + name_length :])  # sealed by us, see the module

@@ -1,0 +1,64 @@
+"""The kernels, compiled by numba on first use and cached on disk, so that a machine compiles once.
+
+Imported late and only where whole tables are joined: numba costs a second to import.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from typing import Any
+
+import numba
+from numba import njit
+from numba.extending import register_jitable
+
+from udtf.operators import as_of_kernel
+
+for _part in (
+    as_of_kernel.first_not_before,
+    as_of_kernel.first_after,
+    as_of_kernel.last_known,
+    as_of_kernel.first_known,
+    as_of_kernel.distance,
+    as_of_kernel.pick,
+    as_of_kernel.verdict,
+    as_of_kernel.reason_without_pick,
+):
+    register_jitable(_part)
+
+
+def _compiled(function: Any) -> Any:
+    """Compile on first call with the cache beside the source or in the user's cache directory; else in our own.
+
+    An installation that cannot be written to (and a user without a home) must not fail: numba says so with a
+    RuntimeError when it finds no place. `NUMBA_CACHE_DIR` wins over all of this, as always with numba.
+    """
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        pass
+    try:
+        numba.config.CACHE_DIR = _private_directory()  # type: ignore[attr-defined]
+        return njit(cache=True, nogil=True)(function)
+    except (RuntimeError, OSError):
+        return njit(nogil=True)(function)  # compiled once per process
+
+
+def _private_directory() -> str:
+    """A cache directory of this user alone: compiled code is trusted when it is loaded."""
+    path = os.path.join(tempfile.gettempdir(), f"sqlx-numba-{os.getuid()}")
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        message = f"{path} is not a private directory of this user"
+        raise OSError(message)
+    return path
+
+
+join_rows = _compiled(as_of_kernel.join_rows)
+count_codes = _compiled(as_of_kernel.count_codes)
+place_by_code = _compiled(as_of_kernel.place_by_code)
+sort_each_key = _compiled(as_of_kernel.sort_each_key)
+dense_codes = _compiled(as_of_kernel.dense_codes)
