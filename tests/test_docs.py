@@ -35,6 +35,16 @@ def test_example_gives_its_result(spark: SparkSession, sql: str, result: str) ->
     assert [shown.columns, *rows] == cells(result)
 
 
+def test_replay_example_of_the_readme_gives_its_result() -> None:
+    text = ROOT.joinpath("README.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(from sqlx.testing.*?)```", text, re.DOTALL)[0].strip()
+    setup, last = code.rsplit("\n", 1)
+    expression, result = last.split("# ")
+    names: dict[str, object] = {}
+    exec(setup, names)
+    assert eval(expression, names) == eval(result)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.operators import OPERATORS
-
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("sqlx", "udtf", "catalog")
 MODULES = sorted(path for package in PACKAGES for path in ROOT.joinpath(package).rglob("*.py"))
+OPERATORS = sorted(path.stem for path in ROOT.glob("sqlx/operators/*.py") if path.stem not in ("__init__", "base"))
 OPERATOR_FILES = (
     "sqlx/operators/{}.py",
     "udtf/operators/{}.py",
@@ -117,7 +117,7 @@ def test_every_error_condition_has_a_case() -> None:
     files = [path for path in ROOT.glob("tests/errors/**/*") if path.suffix in (".slt", ".sql", ".py", ".txt")]
     cases = "".join(path.read_text(encoding="utf-8") for path in [*files, ROOT / "tests/unit/sqlx/test_java.py"])
     assert list(conditions) == sorted(conditions)
-    assert [name for name in conditions if name not in cases] == []
+    assert [name for name in conditions if not re.search(rf"\b{re.escape(name)}(?![\w.])", cases)] == []
 
 
 def test_workers_import_only_what_they_need() -> None:
