@@ -34,6 +34,14 @@ class Binder(Protocol):
         """The type in which the engine compares two types with ``=``, or None where it refuses to."""
         ...
 
+    def arrival(self, relation: str) -> str:
+        """A bigint expression over the rows of a relation that gives their order of arrival (bounded reads)."""
+        ...
+
+    def insert_target(self, entry: Entry) -> str | None:
+        """The data table into which INSERT INTO the definition appends; None where rows cannot be inserted."""
+        ...
+
     def names(self) -> tuple[str, ...]:
         """Names of tables and views, for did-you-mean."""
         ...

@@ -46,7 +46,12 @@ def split_conjuncts(tokens: tuple[Token, ...]) -> list[Conjunct]:
 
 
 def _unwrapped(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    while len(tokens) > 2 and tokens[0].text == "(" and tokens[1].word not in ("SELECT", "WITH") and _partner(tokens) == len(tokens) - 1:
+    while (
+        len(tokens) > 2
+        and tokens[0].text == "("
+        and tokens[1].word not in ("SELECT", "WITH")
+        and _partner(tokens) == len(tokens) - 1
+    ):
         tokens = tokens[1:-1]
     return tokens
 

@@ -149,10 +149,7 @@ class Cursor:
             self._skip_case()
         elif word == "INTERVAL":
             self._skip_interval()
-        elif symbol and symbol not in ("(", "[", "?", "*"):
-            self.index += 1
-            return False
-        elif word == "NOT":
+        elif (symbol and symbol not in ("(", "[", "?", "*")) or word == "NOT":
             self.index += 1
             return False
         else:

@@ -56,6 +56,11 @@ class TemporalParser(SparkParser):
 class SparkTemporal(Spark):
     """Spark SQL that knows time. Registered with sqlglot as the plug-in dialect ``spark_temporal``."""
 
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens; what follows EXPLAIN, SHOW or CALL is text like any other, not one opaque string."""
+
+        COMMANDS: ClassVar[Any] = set()
+
     Parser: ClassVar[Any] = TemporalParser
 
 
@@ -155,3 +160,10 @@ def _pieces(token_type: TokenType, text: str, start: int, end: int) -> list[Toke
         word = part.upper() if part_kind == "word" else ""
         found.append(Token(part, word, part_kind, start + piece.start(), start + piece.end()))
     return found
+
+
+def tokenize_span(text: str, span: Span | None) -> tuple[Token, ...]:
+    """The tokens of the statement that stand in a span."""
+    if span is None:
+        return ()
+    return tuple(t for t in tokenize(text) if span.start <= t.start and t.end <= span.end)

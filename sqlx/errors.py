@@ -7,6 +7,7 @@ condition with parameters and the span of text that it speaks of, never a free s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Any
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 _LINE_WIDTH = 120
+_OWN_NAMES = re.compile(r"(, )?`__sqlx_\w+`\.`\w+`")
 
 
 @cache
@@ -84,31 +86,32 @@ class TemporalSqlError(PySparkException):
         lines = [f"[{self.condition}] {entry['message'].format(**self.parameters)} SQLSTATE: {self.sqlstate}"]
         if self.text is not None and self.span is not None:
             lines.append(caret_lines(self.text, *self.span))
-        if entry.get("hint"):
-            lines.append(f"HINT: {entry['hint'].format(**self.parameters)}")
+        hint = entry.get("hint", "").format(**self.parameters).strip()
+        if hint:
+            lines.append(f"HINT: {hint}")
         return "\n".join(lines)
 
-    def getCondition(self) -> str:  # noqa: N802 - PySpark's name
+    def getCondition(self) -> str:
         """The condition's name."""
         return self.condition
 
-    def getErrorClass(self) -> str:  # noqa: N802 - PySpark's name
+    def getErrorClass(self) -> str:
         """The condition's name, under PySpark's older word."""
         return self.condition
 
-    def getSqlState(self) -> str:  # noqa: N802 - PySpark's name
+    def getSqlState(self) -> str:
         """The five characters of the SQL standard."""
         return self.sqlstate
 
-    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802 - PySpark's name
+    def getMessageParameters(self) -> dict[str, str]:
         """The values that the message was made from."""
         return self.parameters
 
-    def getQueryContext(self) -> list[Any]:  # noqa: N802 - PySpark's name
+    def getQueryContext(self) -> list[Any]:
         """PySpark's query contexts; the line and caret stand in the message instead."""
         return []
 
-    def getMessage(self) -> str:  # noqa: N802 - PySpark's name
+    def getMessage(self) -> str:
         """The whole message: condition, SQLSTATE, line with carets, hint."""
         return str(self._message)
 
@@ -130,3 +133,25 @@ class UnsupportedError(TemporalSqlError, AnalysisException):
 
 class RunError(TemporalSqlError):
     """Something outside the statement failed: a file, a Java, a limit that was reached."""
+
+
+class RefusedBySpark(TemporalSqlError, AnalysisException):
+    """Spark's analyzer refused a statement that sqlx had rewritten; the caret stands in the text as it was written.
+
+    Args:
+        error: Spark's own error: its condition, SQLSTATE and message are kept.
+        text: the statement as written.
+        span: where Spark pointed to, in that text; None where it did not say.
+    """
+
+    def __init__(self, error: PySparkException, text: str, span: tuple[int, int] | None) -> None:
+        self.condition = str(error.getCondition() or "SPARK")
+        self.text, self.span = text, span
+        self.parameters = dict(error.getMessageParameters() or {})
+        self.sqlstate = str(error.getSqlState() or "42000")
+        message = str(error).split(f" SQLSTATE: {self.sqlstate}")[0].strip()
+        message = _OWN_NAMES.sub("", message).removeprefix(f"[{self.condition}] ")
+        lines = [f"[{self.condition}] {message} SQLSTATE: {self.sqlstate}"]
+        if span is not None:
+            lines.append(caret_lines(text, *span))
+        PySparkException.__init__(self, message="\n".join(lines))

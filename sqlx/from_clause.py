@@ -20,10 +20,24 @@ _JOIN_WORDS = frozenset({"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NAT
 _NO_ALIAS = (
     TAIL_WORDS
     | (_JOIN_WORDS - {"ASOF"})
-    | {"ON", "USING", "LATERAL", "TABLESAMPLE", "PIVOT", "UNPIVOT", "FOR", "WATERMARK", "MATCH_CONDITION", "WHEN", "SET"}
+    | {
+        "ON",
+        "USING",
+        "LATERAL",
+        "TABLESAMPLE",
+        "PIVOT",
+        "UNPIVOT",
+        "FOR",
+        "WATERMARK",
+        "MATCH_CONDITION",
+        "WHEN",
+        "SET",
+    }
 )
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
-_AFTER_QUERY = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE"})
+_AFTER_QUERY = frozenset(
+    {"UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE"}
+)
 _TRAVEL_WORDS = frozenset({"SYSTEM_TIME", "SYSTEM_VERSION", "TIMESTAMP", "VERSION"})
 
 
@@ -146,7 +160,11 @@ class FromReader:
             cursor.skip_expression()
             self.scanner.nested(first, cursor.index, level)
             following = cursor.peek(1)
-            if cursor.symbol() != "," or following is None or (following.is_name and following.word not in ("STRUCT", "ROW")):
+            if (
+                cursor.symbol() != ","
+                or following is None
+                or (following.is_name and following.word not in ("STRUCT", "ROW"))
+            ):
                 break
             cursor.index += 1
         span = cursor.span_from(start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from catalog.entries import Column, Entry
@@ -79,6 +79,11 @@ class AsOfJoin(PlanNode):
     def inputs(self) -> tuple[PlanNode, ...]:
         return (self.left, self.right)
 
+    @property
+    def matched(self) -> str:
+        """The result column's test for a match, for conditions that are tested afterwards."""
+        return "__reason IS NULL"
+
 
 @dataclass(frozen=True)
 class TableLookup(PlanNode):
@@ -99,6 +104,11 @@ class TableLookup(PlanNode):
     def inputs(self) -> tuple[PlanNode, ...]:
         return (self.left, self.right)
 
+    @property
+    def matched(self) -> str:
+        """The result column's test for a match: the last of the right payload is a flag where it is asked for."""
+        return f"{self.columns[-1].name} IS NOT NULL"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -109,12 +119,14 @@ class Plan:
         text: the query as it was written.
         streaming: whether sources are read live.
         notes: what the compiler wants to say once (defaults that could surprise).
+        origin: offset in the root's SQL to the offset in the text that it came from.
     """
 
     root: Fragment
     text: str
     streaming: bool
     notes: tuple[str, ...] = field(default=())
+    origin: Callable[[int], int] = field(default=lambda offset: offset, compare=False)
 
     def operators(self) -> tuple[AsOfJoin | TableLookup, ...]:
         """The temporal operators, inputs first."""

@@ -24,11 +24,19 @@ _WORDS = frozenset(
 
 @dataclass(frozen=True)
 class Visible:
-    """A relation as names see it: its name and its columns."""
+    """A relation as names see it.
+
+    Attributes:
+        name: by which its columns are qualified.
+        columns: its columns.
+        qualifiers: catalog and schema, where it may be named in full.
+        merged: columns that USING or NATURAL has merged into another relation's: they need the name.
+    """
 
     name: str
     columns: tuple[Column, ...]
     qualifiers: tuple[str, ...] = ()
+    merged: frozenset[str] = frozenset()
 
     def column(self, name: str) -> Column | None:
         """The column of that name, whatever its case."""
@@ -73,7 +81,7 @@ class Scope:
         name = ".".join(t.name for t in chain)
         if found:
             candidates = " or ".join(f"{r.relation.name}.{r.column.name}" for r in found)
-            raise BindError("AS_OF_JOIN.AMBIGUOUS_COLUMN", self.text, span.pair, column=name, candidates=candidates)
+            raise BindError("KEYED_JOIN.AMBIGUOUS_COLUMN", self.text, span.pair, column=name, candidates=candidates)
         raise BindError("BIND.UNKNOWN_COLUMN", self.text, span.pair, column=name, suggestion=self._suggestion(chain))
 
     def _sides(self) -> Iterator[tuple[Side, Visible]]:
@@ -86,7 +94,9 @@ class Scope:
         found: list[Reference] = []
         for side, relation in self._sides():
             for at in range(min(len(chain) - 1, 3)):
-                column = relation.column(chain[at + 1].name) if chain[at].name.lower() == relation.name.lower() else None
+                column = (
+                    relation.column(chain[at + 1].name) if chain[at].name.lower() == relation.name.lower() else None
+                )
                 if column is not None and (at == 0 or relation.qualifiers):
                     found.append(Reference(span, side, relation, column, exact=at + 2 == len(chain)))
         return found
@@ -95,7 +105,7 @@ class Scope:
         found: list[Reference] = []
         for side, relation in self._sides():
             column = relation.column(chain[0].name)
-            if column is not None:
+            if column is not None and column.name.lower() not in relation.merged:
                 found.append(Reference(span, side, relation, column, exact=len(chain) == 1))
         return found
 
@@ -112,7 +122,9 @@ class Scope:
 
 def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
     """Dotted names in an expression that are columns: no functions, keywords, types, lambda variables, parameters."""
-    bound = {t.name.lower() for n, t in enumerate(tokens[:-1]) if t.is_name and tokens[n + 1].text == "->"} | _lambda_lists(tokens)
+    bound = {
+        t.name.lower() for n, t in enumerate(tokens[:-1]) if t.is_name and tokens[n + 1].text == "->"
+    } | _lambda_lists(tokens)
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -127,7 +139,13 @@ def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
         called = index < len(tokens) and tokens[index].text == "("
         literal = index < len(tokens) and tokens[index].kind == "string"
         keyword = len(chain) == 1 and token.word in _WORDS
-        if not (called or keyword or (literal and keyword) or token.name.lower() in bound or _is_named_argument(tokens, index)):
+        if not (
+            called
+            or keyword
+            or (literal and keyword)
+            or token.name.lower() in bound
+            or _is_named_argument(tokens, index)
+        ):
             yield chain
 
 

@@ -1,0 +1,391 @@
+"""From text to plan: the structure is read, names are bound, and every temporal operator becomes a node.
+
+Blocks are taken from the inside out, joins from left to right. An operator's two inputs are cut out of the text as
+queries of their own; in its place the text reads the operator's result and gives its columns their names back::
+
+    FROM o JOIN r AS OF o.ts ON o.k = r.k
+      =>
+    FROM __sqlx_rel1 AS __sqlx_op1
+      CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o`
+      CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pyspark.errors import PySparkException
+
+from catalog.entries import Column, Entry
+from sqlx.bind import Binder
+from sqlx.dialect import CLAUSE_PAIRS, Span, Token, tokenize
+from sqlx.edits import Edits
+from sqlx.errors import BindError, RefusedBySpark, TemporalParseError, TemporalSqlError, UnsupportedError, did_you_mean
+from sqlx.keyed_join import Inputs
+from sqlx.needed import needed_columns
+from sqlx.operators import builders
+from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
+from sqlx.reads import insert_name, rewritten_read
+from sqlx.restore import Standing, apply_names, restored, shorten_qualifiers
+from sqlx.right_side import RightSide, RightSideReader, entry_side, quoted_path
+from sqlx.scanner import scan
+from sqlx.scope import Visible
+from sqlx.structure import Block, FromItem, Join, Level, Relation
+
+
+def compile_query(text: str, binder: Binder, streaming: bool = False) -> Plan:
+    """Compile a statement that holds a query with clauses of ours.
+
+    Args:
+        text: the query, or a statement around one (EXPLAIN and CREATE heads are cut off by the caller).
+        binder: names and types.
+        streaming: whether our definitions are read live (replay; on Spark: FROM STREAM).
+
+    Returns:
+        The plan; its root's SQL is the text with each operator replaced.
+
+    Raises:
+        TemporalParseError, BindError, UnsupportedError: with the line and a caret.
+    """
+    return Compiler(text, binder, streaming).compile()
+
+
+@dataclass
+class Known:
+    """What the compiler knows of one relation of a FROM clause while it walks over its joins."""
+
+    visible: Visible
+    relation: Relation | None = None
+
+
+@dataclass
+class Compiler:
+    """The state of one compilation."""
+
+    text: str
+    binder: Binder
+    streaming: bool
+    edits: Edits = field(init=False)
+    nodes: dict[str, PlanNode] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    visible: list[Standing] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.edits = Edits(self.text)
+
+    def compile(self) -> Plan:
+        """Run all passes."""
+        self._insert()
+        for level in scan(self.text).walk():
+            for block in level.blocks:
+                self._block(block)
+        self._check_leftovers()
+        sql = self.edits.render()
+        columns = self._columns_of(sql) if self._is_query() else ()
+        fragment = Fragment(sql, columns, self._reads(sql))
+        return Plan(fragment, self.text, self.streaming, tuple(dict.fromkeys(self.notes)), self.edits.origin)
+
+    def _is_query(self) -> bool:
+        """Whether the text is a query alone: a command would be executed by asking for its columns."""
+        words = [t.word or t.text for t in tokenize(self.text)[:1]]
+        return words[0] in ("SELECT", "FROM", "(", "VALUES") or (words[0] == "WITH" and not self._writes())
+
+    def _writes(self) -> bool:
+        depth = 0
+        for token in tokenize(self.text):
+            depth += (token.text == "(") - (token.text == ")")
+            if depth == 0 and token.word in ("INSERT", "MERGE", "UPDATE", "DELETE"):
+                return True
+        return False
+
+    def _columns_of(self, sql: str) -> tuple[Column, ...]:
+        columns = self.binder.columns(sql)
+        if columns is None:
+            raise self._refused()
+        return columns
+
+    def _refused(self) -> Exception:
+        """The engine's error about the rewritten text, with a caret in the text as it was written."""
+        error = self.binder.refusal()
+        if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError) or not self.nodes:
+            return error or AssertionError("refused without a reason")
+        return RefusedBySpark(error, self.text, self._span_of(error))
+
+    def _span_of(self, error: PySparkException) -> tuple[int, int] | None:
+        contexts = error.getQueryContext()
+        if not contexts:
+            return None
+        start, stop = contexts[0].startIndex(), contexts[0].stopIndex()
+        first = self.edits.origin(start)
+        return first, max(first + 1, min(self.edits.origin(stop) + 1, len(self.text)))
+
+    def _reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
+        return tuple((name, node) for name, node in self.nodes.items() if name in sql)
+
+    def _insert(self) -> None:
+        """INSERT INTO a definition of columns only appends to its data table."""
+        found = insert_name(tokenize(self.text))
+        entry = self.binder.entry(found[0]) if found else None
+        if found and entry is not None:
+            target = self.binder.insert_target(entry)
+            if target is None:
+                raise UnsupportedError("UNSUPPORTED.INSERT", self.text, found[1].pair, name=entry.name)
+            self.edits.replace(found[1], target)
+
+    def _block(self, block: Block) -> None:
+        self.visible = []
+        for item in block.items:
+            self._item(block, item)
+        for operator in self.visible:
+            apply_names(self.text, block, self.edits, operator)
+        for item in block.items:
+            shorten_qualifiers(self.text, block, self.edits, item, [o.span for o in self.visible])
+
+    # FROM items
+
+    def _item(self, block: Block, item: FromItem) -> list[Known]:
+        known = self._relation(block, item.relation)
+        for join in item.joins:
+            if join.as_of is not None:
+                known = self._as_of(block, item, join, known)
+                continue
+            right = self._relation(block, join.relation)
+            lookup = self._lookup(block, item, join, known) if self.streaming else None
+            if lookup is not None:
+                known = lookup
+            elif "SEMI" not in join.kind and "ANTI" not in join.kind:
+                known = [*known, *right]
+        return known
+
+    def _relation(self, block: Block, relation: Relation) -> list[Known]:
+        if relation.kind == "group" and relation.group is not None:
+            inner = self._item(block, relation.group)
+            if relation.alias is None:
+                return inner
+        read = rewritten_read(self.text, relation, self.binder)
+        if read is not None:
+            self.edits.replace(*read)
+        self._read_live(relation, block.level)
+        return [Known(Visible(self._name_of(relation), ()), relation)]
+
+    def _name_of(self, relation: Relation) -> str:
+        """The relation's visible name; one without gets a name, so that its columns can be asked for."""
+        return relation.visible_name or f"__sqlx_a{relation.span.start}"
+
+    def _give_names(self, item: FromItem, stop: int) -> None:
+        """Relations without a name get one, once an operator needs to ask for their columns."""
+        for relation in (item.relation, *(j.relation for j in item.joins if j.span.end <= stop)):
+            if relation.group is not None and relation.alias is None:
+                self._give_names(relation.group, stop)
+            elif relation.visible_name is None and not self.edits.covers(relation.span.start):
+                self.edits.insert(relation.span.end, f" AS {self._name_of(relation)}")
+
+    def _read_live(self, relation: Relation, level: Level) -> None:
+        """STREAM before a relation of ours goes away; live, the relation becomes a source of the plan."""
+        if relation.kind != "name" or (not relation.stream and not self.streaming):
+            return
+        if len(relation.parts) == 1 and any(c.name.lower() == relation.parts[0].lower() for c in level.visible_ctes()):
+            return
+        entry = self.binder.entry(relation.parts)
+        if entry is None:
+            return
+        if not self.streaming:
+            what = f"`{entry.name}` is read with STREAM"
+            raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", self.text, relation.body.pair, what=what)
+        self.nodes.setdefault(quoted_path(entry.name), Source(entry))
+        if relation.stream:
+            self.edits.replace(Span(relation.span.start, relation.body.end), quoted_path(entry.name))
+        else:
+            self.edits.replace(relation.body, quoted_path(entry.name))
+
+    # operators
+
+    def _as_of(self, block: Block, item: FromItem, join: Join, known: list[Known]) -> list[Known]:
+        reader = RightSideReader(self.binder, self.text, self.streaming)
+        assert join.as_of is not None
+        if join.as_of.spelling in ("as_of", "system_time"):
+            right = reader.read(join.relation, block.level)
+        else:
+            right = self._any_right(reader, join.relation, block.level)
+        return self._operator(block, item, join, known, right)
+
+    def _any_right(self, reader: RightSideReader, relation: Relation, level: Level) -> RightSide:
+        """MATCH_CONDITION and ASOF take any relation; a versioned table gives its versions."""
+        entry = self.binder.entry(relation.parts) if relation.kind == "name" else None
+        if entry is not None and entry.kind == "versioned":
+            return reader.read(relation, level)
+        if self.streaming:
+            return reader.read(relation, level)
+        prefix = self.with_clause(level, relation.span)
+        body = self.edits.render(relation.body)
+        sql = f"{prefix}SELECT * FROM {body}"
+        columns = self._bound(sql, relation)
+        arrival = self.binder.arrival(body) if not prefix else "monotonically_increasing_id()"
+        sql = f"{prefix}SELECT *, {arrival} AS __order0 FROM {body}"
+        return RightSide(sql, columns, ("__order0",), (), None, relation.visible_name or "the right side")
+
+    def _bound(self, sql: str, relation: Relation) -> tuple[Column, ...]:
+        columns = self.binder.columns(sql)
+        if columns is not None:
+            return columns
+        self._check_relation(relation)
+        raise self.binder.refusal() or AssertionError(sql)
+
+    def _check_relation(self, relation: Relation) -> None:
+        """A name that the engine does not know, said with a caret.
+
+        Raises:
+            BindError: there is no such relation.
+        """
+        if (
+            relation.kind != "name"
+            or self.binder.columns(f"SELECT * FROM {self.edits.render(relation.body)}") is not None
+        ):
+            return
+        name = ".".join(relation.parts)
+        suggestion = did_you_mean(name, self.binder.names())
+        raise BindError("BIND.UNKNOWN_RELATION", self.text, relation.body.pair, name=name, suggestion=suggestion)
+
+    def _operator(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> list[Known]:
+        number = sum(1 for n in self.nodes.values() if isinstance(n, (AsOfJoin, TableLookup))) + 1
+        inputs = self._inputs(block, item, join, known, right)
+        builder = builders(join)(self.binder, self.text, join, inputs, self.streaming)
+        node, further = builder.build(f"__sqlx_rel{number}")
+        node = self._with_reads(node)
+        self.nodes[node.name] = node
+        self.binder.announce(node.name, node.columns)
+        conditions = [self.edits.render(c.span) for c in further]
+        shown = [(k.visible.name, self._shown(k.visible, inputs)) for k in known]
+        reason = join.as_of.reason if join.as_of else None
+        text = restored(number, node, shown, inputs, conditions, reason)
+        self.edits.replace(Span(self._operand_start(block, item), join.span.end), text)
+        columns = right.columns + ((Column(reason, "string"),) if reason else ())
+        merged = frozenset(t.name.lower() for t in join.using)
+        relations = (*inputs.left, Visible(inputs.right_name, columns, merged=merged))
+        covered = Span(self._operand_start(block, item), join.span.end)
+        self.visible = [s for s in self.visible if not covered.start <= s.span.start < covered.end]
+        self.visible.append(Standing(covered, number, node.columns, relations, item is block.items[0]))
+        self._note(join, node)
+        return [Known(v) for v in relations]
+
+    def _with_reads(self, node: AsOfJoin | TableLookup) -> AsOfJoin | TableLookup:
+        left = replace(node.left, reads=self._reads(node.left.sql))
+        right = replace(node.right, reads=self._reads(node.right.sql))
+        return replace(node, left=left, right=right)
+
+    def _shown(self, visible: Visible, inputs: Inputs) -> list[tuple[int, Column]]:
+        return [(n, c) for n, (relation, c) in enumerate(inputs.left_needed) if relation.name == visible.name]
+
+    def _operand_start(self, block: Block, item: FromItem) -> int:
+        """Where the left operand begins: its FROM item; all of FROM where LATERAL looks back over a comma."""
+        lateral = item.relation.lateral or any(j.relation.lateral for j in item.joins)
+        return block.items[0].start if lateral and item in block.items else item.start
+
+    def _inputs(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> Inputs:
+        span = Span(self._operand_start(block, item), join.span.start)
+        for other in block.items[: block.items.index(item) + 1] if item in block.items else [item]:
+            if other.start >= span.start:
+                self._give_names(other, span.end)
+        prefix = self.with_clause(block.level, span)
+        left_from = self.edits.render(span).rstrip()
+        left = merge_using(self.text, item, tuple(self._visible(k, prefix, left_from) for k in known), span.end)
+        name = join.relation.visible_name or f"__sqlx_r{join.relation.span.start}"
+        reason = join.as_of.reason if join.as_of else None
+        needed = needed_columns(self.text, block, join, left, Visible(name, right.columns), reason)
+        return Inputs(prefix, left_from, left, needed.left, right, name, needed.right)
+
+    def _visible(self, known: Known, prefix: str, left_from: str) -> Visible:
+        if known.visible.columns:
+            return known.visible
+        sql = f"{prefix}SELECT `{known.visible.name}`.* FROM {left_from}"
+        relation = known.relation
+        columns = self._bound(sql, relation) if relation is not None else self._columns_of(sql)
+        named = relation is not None and relation.alias is None
+        qualifiers = relation.parts[:-1] if relation is not None and named else ()
+        return Visible(known.visible.name, columns, qualifiers)
+
+    def with_clause(self, level: Level, span: Span) -> str:
+        """The WITH clause that a query cut out of ``level`` needs to see the same CTEs."""
+        visible = level.visible_ctes()
+        used: list[str] = []
+        names = {t.name.lower() for t in tokenize(self.text) if t.is_name and span.start <= t.start < span.end}
+        for cte in reversed(visible):
+            if cte.name.lower() in names:
+                used.insert(0, self.edits.render(cte.span))
+                names |= {
+                    t.name.lower()
+                    for t in tokenize(self.text)
+                    if t.is_name and cte.span.start <= t.start < cte.span.end
+                }
+        recursive = "RECURSIVE " if level.recursive else ""
+        return f"WITH {recursive}{', '.join(used)} " if used else ""
+
+    def _lookup(self, block: Block, item: FromItem, join: Join, known: list[Known]) -> list[Known] | None:
+        """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
+        entry = self._table(join.relation, block.level)
+        if entry is None:
+            return None
+        if entry.kind == "versioned":
+            raise UnsupportedError(
+                "UNSUPPORTED.VERSIONED_PLAIN_JOIN", self.text, join.relation.body.pair, table=entry.name
+            )
+        if entry.kind == "stream":
+            hint = "Join the stream with a table: CREATE VERSIONED TABLE or CREATE UPSERT TABLE."
+            raise UnsupportedError(
+                "UNSUPPORTED.STREAM_FRAGMENT", self.text, join.span.pair, what="A join of two streams", hint=hint
+            )
+        return self._operator(block, item, join, known, entry_side(entry, self.binder, streaming=True))
+
+    def _table(self, relation: Relation, level: Level) -> Entry | None:
+        if relation.kind != "name" or any(c.name.lower() == relation.parts[-1].lower() for c in level.visible_ctes()):
+            return None
+        return self.binder.entry(relation.parts)
+
+    def _note(self, join: Join, node: AsOfJoin | TableLookup) -> None:
+        if not isinstance(node, AsOfJoin) or join.as_of is None:
+            return
+        if join.as_of.reason and node.config.join == "inner":
+            self.notes.append("WITH REASON on an INNER join is NULL throughout: only matches are kept.")
+        if join.as_of.late_to and not self.streaming:
+            self.notes.append("LATE TO plays no part in a batch query: over bounded inputs nothing is late.")
+        if join.as_of.grace_us is not None and not self.streaming:
+            self.notes.append("GRACE PERIOD plays no part in a batch query: every version is there.")
+
+    def _check_leftovers(self) -> None:
+        """A clause of ours that nothing has taken stands in the wrong place, or is of an operator to come.
+
+        Raises:
+            TemporalParseError: there is one.
+        """
+        tokens: tuple[Token, ...] = tokenize(self.text)
+        for token, following in zip(tokens, tokens[1:], strict=False):
+            pair = (token.word, following.word)
+            if pair in CLAUSE_PAIRS - {("AS", "OF")} and not self.edits.covers(token.start):
+                span = (token.start, following.end)
+                raise TemporalParseError("PARSE.CLAUSE_PLACE", self.text, span, clause=" ".join(pair))
+
+
+def merge_using(text: str, item: FromItem, left: tuple[Visible, ...], stop: int) -> tuple[Visible, ...]:
+    """Mark the columns that USING and NATURAL of Spark's own joins have merged.
+
+    Raises:
+        UnsupportedError: a FULL JOIN merges both sides into a column of neither.
+    """
+    shown = {v.name: v for v in left}
+    before = {item.relation.visible_name}
+    for join in item.joins:
+        name = join.relation.visible_name
+        if join.span.end > stop or join.as_of is not None or name not in shown:
+            continue
+        names = frozenset(t.name.lower() for t in join.using)
+        if "NATURAL" in join.kind:
+            others = {c.name.lower() for n in before if n in shown for c in shown[n].columns}
+            names = frozenset(c.name.lower() for c in shown[name].columns) & others
+        if names and "FULL" in join.kind:
+            raise UnsupportedError("UNSUPPORTED.FULL_USING", text, join.span.pair)
+        for hidden in before & shown.keys() if "RIGHT" in join.kind else {name}:
+            assert hidden is not None
+            own = names & {c.name.lower() for c in shown[hidden].columns}
+            shown[hidden] = replace(shown[hidden], merged=shown[hidden].merged | own)
+        before.add(name)
+    return tuple(shown[v.name] for v in left)

@@ -1,0 +1,250 @@
+"""What joins by key have in common: the condition taken apart into keys and the rest, types, and the two inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from catalog.entries import Column
+from sqlx.bind import Binder
+from sqlx.conditions import Conjunct, split_conjuncts
+from sqlx.dialect import Token, tokenize_span
+from sqlx.errors import BindError, UnsupportedError
+from sqlx.plan import Fragment
+from sqlx.right_side import RightSide
+from sqlx.scope import Reference, Scope, Side, Visible
+from sqlx.structure import Join
+
+
+@dataclass
+class Parts:
+    """What a builder has found so far about one join; text is SQL over the relation of its side."""
+
+    left_keys: list[str] = field(default_factory=list)
+    right_keys: list[str] = field(default_factory=list)
+    further: list[Conjunct] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The two sides of a join as text.
+
+    Attributes:
+        left_with: the WITH clause that the left side needs, or "".
+        left_from: what stands behind FROM for the left side.
+        left: what the left side shows.
+        left_needed: its columns that the query can read.
+        right: the rows of the right side.
+        right_name: its name in the query.
+        right_needed: its columns that the query can read.
+    """
+
+    left_with: str
+    left_from: str
+    left: tuple[Visible, ...]
+    left_needed: tuple[tuple[Visible, Column], ...]
+    right: RightSide
+    right_name: str
+    right_needed: tuple[Column, ...]
+
+    @property
+    def left_query(self) -> str:
+        """The left side as a query whose select list is still to be put in the place of ``{}``."""
+        return f"{self.left_with}SELECT {{}} FROM {self.left_from}"
+
+    @property
+    def right_query(self) -> str:
+        """The right side likewise."""
+        return f"SELECT {{}} FROM ({self.right.sql}) AS {quoted(self.right_name)}"
+
+
+class KeyedJoinBuilder:
+    """Reads the condition of one join.
+
+    Args:
+        binder: names and types.
+        text: the statement, for carets.
+        join: the join as it was read.
+        inputs: its two sides.
+        streaming: rows come live.
+    """
+
+    def __init__(self, binder: Binder, text: str, join: Join, inputs: Inputs, streaming: bool) -> None:
+        self.binder, self.text, self.streaming = binder, text, streaming
+        self.join, self.inputs = join, inputs
+        self.scope = Scope(text, inputs.left, Visible(inputs.right_name, inputs.right.columns))
+        self.parts = Parts()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether rows without a match are kept."""
+        return self.join.kind.startswith("LEFT")
+
+    def check_kind(self) -> None:
+        """INNER and LEFT are defined.
+
+        Raises:
+            UnsupportedError: the join is of another kind.
+        """
+        if self.join.kind not in ("", "INNER", "LEFT", "LEFT OUTER"):
+            span = (self.join.span.start, self.join.span.start + len(self.join.kind))
+            raise UnsupportedError("UNSUPPORTED.JOIN_TYPE", self.text, span, kind=self.join.kind)
+
+    def read_condition(self) -> None:
+        """Sort the conjuncts of ON (or the columns of USING) into keys and the rest."""
+        for token in self.join.using:
+            self._using(token)
+        if self.join.on is not None:
+            for conjunct in split_conjuncts(tokenize_span(self.text, self.join.on)):
+                self.scope.references(conjunct.tokens)  # names first: an unknown one is the better message
+                if not (conjunct.operator == "=" and self._equality(conjunct)):
+                    self.further(conjunct)
+
+    def further(self, conjunct: Conjunct) -> None:
+        """A conjunct that is no key is tested on the row that was found (semantics.md 6.8, C7)."""
+        self.parts.further.append(conjunct)
+
+    def _using(self, token: Token) -> None:
+        left = [r for r in self.inputs.left if r.column(token.name) and token.name.lower() not in r.merged]
+        right = self.scope.right.column(token.name) if self.scope.right else None
+        if right is None or len(left) != 1:
+            columns = [c.name for r in self.inputs.left for c in r.columns]
+            raise BindError(
+                "KEYED_JOIN.USING", self.text, (token.start, token.end), column=token.name,
+                count=len(left), left=", ".join(columns[:8]), right="once" if right else "not",
+            )  # fmt: skip
+        self.parts.left_keys.append(f"{quoted(left[0].name)}.{quoted(token.name)}")
+        self.parts.right_keys.append(f"{quoted(self.inputs.right_name)}.{quoted(token.name)}")
+
+    def sides(self, tokens: tuple[Token, ...]) -> set[Side]:
+        """The sides that an expression refers to."""
+        return {r.side for r in self.scope.references(tokens)}
+
+    def _equality(self, conjunct: Conjunct) -> bool:
+        """Whether the conjunct is a key: left expression = key column (any expression where no table is behind it)."""
+        sides = self.sides(conjunct.left), self.sides(conjunct.right)
+        left, right = conjunct.left, conjunct.right
+        if sides == ({"right"}, {"left"}):
+            left, right = right, left
+        elif sides != ({"left"}, {"right"}):
+            return False
+        if self.inputs.right.entry is not None and not self._is_key(right):
+            return False
+        self.parts.left_keys.append(text_of(self.text, left))
+        self.parts.right_keys.append(text_of(self.text, right))
+        return True
+
+    def _is_key(self, tokens: tuple[Token, ...]) -> bool:
+        reference = self._plain(tokens)
+        shown = [s.lower() for _, s in self.inputs.right.keys if s is not None]
+        return reference is not None and reference.column.name.lower() in shown
+
+    def _plain(self, tokens: tuple[Token, ...]) -> Reference | None:
+        """The column that the tokens are, when they are nothing but a column."""
+        if any(not t.is_name and t.text != "." for t in tokens):
+            return None
+        references = self.scope.references(tokens)
+        return references[0] if len(references) == 1 and references[0].exact else None
+
+    def check_keys(self) -> None:
+        """The equalities name one row of the table: they cover its KEYS.
+
+        Raises:
+            BindError: a key is missing.
+        """
+        entry = self.inputs.right.entry
+        if entry is None:
+            return
+        used = {text.replace("`", "").split(".")[-1].strip().lower() for text in self.parts.right_keys}
+        missing = [key for key, shown in self.inputs.right.keys if shown is None or shown.lower() not in used]
+        if missing:
+            names, keys = (", ".join(f"`{k}`" for k in found) for found in (missing, entry.keys))
+            raise BindError(
+                "KEYED_JOIN.KEYS_NOT_COVERED", self.text, (self.join.on or self.join.span).pair,
+                table=entry.name, keys=keys, missing=names,
+            )  # fmt: skip
+
+    # types
+
+    def schema(self, expressions: list[str], query: str) -> list[str]:
+        """The types of expressions over a side."""
+        items = ", ".join(f"{text} AS __x{n}" for n, text in enumerate(expressions))
+        return [c.type for c in self.ask(query.replace("{}", items, 1))]
+
+    def ask(self, sql: str) -> tuple[Column, ...]:
+        """The columns of a query that must be fine by now.
+
+        Raises:
+            Exception: the engine's own, where it is not.
+        """
+        columns = self.binder.columns(sql)
+        if columns is None:
+            raise self.binder.refusal() or AssertionError(sql)
+        return columns
+
+    def fragment(self, items: list[str], query: str) -> Fragment:
+        """A side as a query of these items."""
+        sql = query.replace("{}", ", ".join(items), 1)
+        return Fragment(sql, self.ask(sql))
+
+    def common(self, left: str, right: str) -> str | None:
+        """The type in which both are compared, or None."""
+        return left if left == right else self.binder.common_type(left, right)
+
+    def key_items(self) -> tuple[list[str], list[str]]:
+        """The key columns of both sides, cast to the type in which they are compared.
+
+        Raises:
+            BindError: two keys cannot be compared.
+        """
+        left_keys, right_keys = self.parts.left_keys or ["0"], self.parts.right_keys or ["0"]
+        lefts = self.schema(left_keys, self.inputs.left_query)
+        rights = self.schema(right_keys, self.inputs.right_query)
+        items: tuple[list[str], list[str]] = ([], [])
+        for n, (left, right) in enumerate(zip(lefts, rights, strict=True)):
+            common = self.common(left, right)
+            if common is None or common.startswith(("map<", "variant")):
+                raise BindError(
+                    "KEYED_JOIN.KEY_TYPES", self.text, (self.join.on or self.join.span).pair,
+                    left=f"`{left_keys[n]}`", left_type=left.upper(), right=f"`{right_keys[n]}`", right_type=right.upper(),
+                )  # fmt: skip
+            items[0].append(f"{cast(left_keys[n], left, common)} AS __k{n}")
+            items[1].append(f"{cast(right_keys[n], right, common)} AS __k{n}")
+        return items
+
+    def payload_items(self) -> tuple[list[str], list[str]]:
+        """The payload columns of both sides."""
+        name = quoted(self.inputs.right_name)
+        left = [f"{quoted(v.name)}.{quoted(c.name)} AS l{n}" for n, (v, c) in enumerate(self.inputs.left_needed)]
+        return left, [f"{name}.{quoted(c.name)} AS r{n}" for n, c in enumerate(self.inputs.right_needed)]
+
+    def hidden_items(self, *names: str) -> list[str]:
+        """Those of the hidden columns that the right side has."""
+        name = quoted(self.inputs.right_name)
+        shown = {"__order0": "__arrival"}
+        return [f"{name}.{h} AS {shown.get(h, h)}" for h in names if h in self.inputs.right.hidden]
+
+    def payload_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the payload columns of both sides."""
+        left, right = len(self.inputs.left_needed), len(self.inputs.right_needed)
+        return tuple(f"l{n}" for n in range(left)), tuple(f"r{n}" for n in range(right))
+
+
+def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[Column, ...]:
+    """The columns of a join's result: the payloads of both sides, then the reason."""
+    shown = [c for c in (*left.columns, *right.columns) if not c.name.startswith("__")]
+    return (*shown, *((Column("__reason", "string"),) if with_reason else ()))
+
+
+def cast(text: str, found: str, wanted: str) -> str:
+    """The expression in the wanted type."""
+    return text if found == wanted else f"CAST({text} AS {wanted})"
+
+
+def text_of(text: str, tokens: tuple[Token, ...]) -> str:
+    """What was written from the first to the last token."""
+    return text[tokens[0].start : tokens[-1].end]
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,66 @@
+"""Which columns a query block can mention: the others are never shipped to Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catalog.entries import Column
+from sqlx.dialect import Span, Token, tokenize
+from sqlx.right_side import stars
+from sqlx.scope import Visible
+from sqlx.structure import Block, Join
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The columns of both sides that the rest of the block may read."""
+
+    left: tuple[tuple[Visible, Column], ...]
+    right: tuple[Column, ...]
+
+
+def needed_columns(
+    text: str, block: Block, join: Join, left: tuple[Visible, ...], right: Visible, reason: str | None
+) -> Needed:
+    """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
+
+    Args:
+        text: the statement.
+        block: the query block of the join.
+        join: the join; names in its own relations and in its keys do not count, its further conditions do.
+        left, right: what the sides show.
+        reason: name of the reason column, which is nobody's.
+    """
+    del reason
+    tokens = [t for t in tokenize(text) if block.span.start <= t.start < block.span.end]
+    outside = tuple(t for t in tokens if _counts(t, block, join))
+    names = {t.name.lower() for t in outside if t.is_name}
+    every, starred = _stars(block, tokens, outside)
+    if not every:
+        every = block.pipe or any("NATURAL" in j.kind for item in block.items for j in item.joins)
+    return Needed(
+        tuple((v, c) for v in left for c in v.columns if every or v.name.lower() in starred or c.name.lower() in names),
+        tuple(c for c in right.columns if every or right.name.lower() in starred or c.name.lower() in names),
+    )
+
+
+def _counts(token: Token, block: Block, join: Join) -> bool:
+    """Whether a name there can refer to a column of the join's result."""
+    own = Span(block.items[0].start, join.span.end)
+    if not own.start <= token.start < own.end:
+        return True
+    return join.on is not None and join.on.start <= token.start < join.on.end
+
+
+def _stars(block: Block, tokens: list[Token], outside: tuple[Token, ...]) -> tuple[bool, set[str]]:
+    """Whether a bare star stands in the block's own select list, and the names that qualify other stars."""
+    select = tuple(t for t in tokens if block.select is not None and block.select.start <= t.start < block.select.end)
+    every = False
+    starred: set[str] = set()
+    for star in (*stars(select), *stars(outside)):
+        at = tokens.index(star)
+        if at >= 2 and tokens[at - 1].text == ".":
+            starred.add(tokens[at - 2].name.lower())
+        else:
+            every = True
+    return every, starred

@@ -1,0 +1,48 @@
+"""Parameters (``:name`` and ``?``) put into the text as literals, so that every query cut out of it has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlx.dialect import Span, Token
+from sqlx.edits import Edits
+
+
+def substitute_parameters(text: str, tokens: tuple[Token, ...], context: Any) -> str:
+    """Replace parameter markers by the SQL of their values.
+
+    Args:
+        text: the statement.
+        tokens: its tokens.
+        context: Spark's NamedParameterContext or PositionalParameterContext, or None.
+    """
+    if context is None or not hasattr(context, "params"):
+        return text
+    params = context.params()
+    if "Named" in context.getClass().getSimpleName():
+        return _named(text, tokens, {str(k): params.apply(k).sql() for k in _names(params)})
+    return _positional(text, tokens, [params.apply(n).sql() for n in range(params.length())])
+
+
+def _names(params: Any) -> list[str]:
+    iterator = params.keysIterator()
+    names = []
+    while iterator.hasNext():
+        names.append(iterator.next())
+    return names
+
+
+def _named(text: str, tokens: tuple[Token, ...], values: dict[str, str]) -> str:
+    edits = Edits(text)
+    for colon, name in zip(tokens, tokens[1:], strict=False):
+        if colon.text == ":" and colon.end == name.start and name.text in values:
+            edits.replace(Span(colon.start, name.end), values[name.text])
+    return edits.render()
+
+
+def _positional(text: str, tokens: tuple[Token, ...], values: list[str]) -> str:
+    edits = Edits(text)
+    markers = [t for t in tokens if t.text == "?"]
+    for marker, value in zip(markers, values, strict=False):
+        edits.replace(Span(marker.start, marker.end), value)
+    return edits.render()

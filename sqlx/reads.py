@@ -1,0 +1,62 @@
+"""Reads of definitions that are plain SQL: history(t), a table as of a constant time, INSERT INTO a definition."""
+
+from __future__ import annotations
+
+from catalog.entries import Entry
+from catalog.relations import as_of_sql, history_sql
+from sqlx.bind import Binder
+from sqlx.dialect import Span, Token, tokenize_span
+from sqlx.errors import BindError
+from sqlx.structure import Relation
+
+
+def rewritten_read(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+    """The edit that turns a special read of a definition into plain SQL; None for every other relation.
+
+    Raises:
+        BindError: history of something that keeps none.
+    """
+    if relation.kind == "function" and relation.call == "history":
+        return _history(text, relation, binder)
+    if relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
+        return _as_of(text, relation, binder)
+    return None
+
+
+def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+    names = [t for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."]
+    if not names or not all(t.is_name for t in names):
+        return None
+    entry = binder.entry(tuple(t.name for t in names))
+    if entry is None:
+        return None
+    _needs_versions(text, entry, relation, "history()")
+    return relation.body, f"({history_sql(entry)})"
+
+
+def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+    entry = binder.entry(relation.parts)
+    if entry is None or relation.travel is None or relation.travel_time is None:
+        return None
+    _needs_versions(text, entry, relation, "AS OF a time")
+    time = relation.travel_time.of(text)
+    alias = "" if relation.alias is not None else f" AS {relation.parts[-1]}"
+    return Span(relation.body.start, relation.travel.end), f"({as_of_sql(entry, time)}){alias}"
+
+
+def _needs_versions(text: str, entry: Entry, relation: Relation, what: str) -> None:
+    if entry.kind != "versioned":
+        found = "a stream" if entry.kind == "stream" else "an upsert table"
+        raise BindError("BIND.NO_HISTORY", text, relation.body.pair, what=what, name=entry.name, found=found)
+
+
+def insert_name(tokens: tuple[Token, ...]) -> tuple[tuple[str, ...], Span] | None:
+    """The target of an INSERT: its name's parts and where they stand; None for other statements."""
+    if not tokens or tokens[0].word != "INSERT" or len(tokens) < 3 or tokens[1].word != "INTO":
+        return None
+    at = 3 if tokens[2].word == "TABLE" and len(tokens) > 3 and tokens[3].is_name else 2
+    start = at
+    while at + 2 < len(tokens) and tokens[at + 1].text == ".":
+        at += 2
+    parts = tuple(t.name for t in tokens[start : at + 1 : 2])
+    return parts, Span(tokens[start].start, tokens[at].end)

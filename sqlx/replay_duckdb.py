@@ -1,0 +1,196 @@
+"""Plain Spark SQL on DuckDB: one connection in memory, fragments transpiled, and the binder that asks it for types."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from catalog import MemoryCatalog
+from catalog.binding import AnalysisError
+from catalog.definitions import name_text
+from catalog.entries import Column, Entry
+from sqlx.errors import BindError
+from sqlx.replay_types import TypeTextError, common_type, from_duckdb, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@lru_cache(maxsize=1024)
+def parse_sql(text: str) -> exp.Expression:
+    """The tree of a plain Spark query; copy it before changing it.
+
+    Raises:
+        BindError: sqlglot does not read it.
+    """
+    try:
+        tree = sqlglot.parse_one(text, read="spark")
+    except SqlglotError as error:
+        raise _refused(str(error)) from error
+    return tree.transform(_casts_as_spark)
+
+
+def _casts_as_spark(node: exp.Expression) -> exp.Expression:
+    """CAST fails on what cannot be cast, as Spark's does by default; only try_cast answers NULL."""
+    if isinstance(node, exp.TryCast) and not node.args.get("safe"):
+        return exp.Cast(this=node.this, to=node.args["to"])
+    return node
+
+
+def duckdb_text(tree: exp.Expression) -> str:
+    """A tree of Spark SQL in DuckDB's words.
+
+    Raises:
+        BindError: there is no such way.
+    """
+    try:
+        return tree.sql(dialect="duckdb")
+    except SqlglotError as error:
+        raise _refused(str(error)) from error
+
+
+def _refused(reason: str) -> BindError:
+    return BindError("REPLAY.QUERY_REFUSED", reason=" ".join(reason.split()))
+
+
+class Engine:
+    """One DuckDB in memory, in UTC; it holds empty relations by which queries are bound, and never a row."""
+
+    def __init__(self) -> None:
+        config = {"threads": "1", "TimeZone": "UTC"}
+        self.connection = duckdb.connect(":memory:")
+        for name, value in config.items():
+            self.connection.execute(f"SET {name} = '{value}'")
+
+    def schema(self, text: str) -> tuple[Column, ...]:
+        """The result columns of a Spark query, in Spark's types.
+
+        Raises:
+            BindError: DuckDB refuses it.
+        """
+        query = duckdb_text(parse_sql(text))
+        try:
+            found = self.connection.sql(query)
+            types = [from_duckdb(kind).text for kind in found.types]
+        except (duckdb.Error, TypeTextError) as error:
+            raise _refused(str(error)) from error
+        return tuple(Column(name, kind) for name, kind in zip(found.columns, types, strict=True))
+
+    def define(self, parts: tuple[str, ...], columns: tuple[Column, ...]) -> None:
+        """Make an empty relation known, so that queries over it can be bound."""
+        quoted = ['"' + part.replace('"', '""') + '"' for part in parts]
+        items = [f'CAST(NULL AS {parse_type(c.type).duckdb}) AS "{c.name.replace(chr(34), chr(34) * 2)}"' for c in columns]
+        for count in range(1, len(parts)):
+            self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted[:count])}")
+        select = f"SELECT {', '.join(items) or '1 AS __none'} WHERE false"
+        self.connection.execute(f"CREATE OR REPLACE VIEW {'.'.join(quoted)} AS {select}")
+
+    def run(self, query: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The rows of a DuckDB query, in its order.
+
+        Raises:
+            duckdb.Error: a value cannot be calculated.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.connection.execute(query, parameters).fetchall()
+
+
+class DuckDbBinder:
+    """Binds the query of a replay script: names from its definitions, types from DuckDB.
+
+    Args:
+        engine: knows a relation per definition.
+        catalog: the definitions.
+    """
+
+    def __init__(self, engine: Engine, catalog: MemoryCatalog) -> None:
+        self.engine, self.catalog = engine, catalog
+        self._refusal: Exception | None = None
+
+    def entry(self, parts: tuple[str, ...]) -> Entry | None:
+        """The definition of that name, or None."""
+        return self.catalog.resolve(parts)
+
+    def columns(self, query: str) -> tuple[Column, ...] | None:
+        """The result columns of a query, or None where DuckDB refuses it."""
+        try:
+            return self.engine.schema(query)
+        except BindError as error:
+            self._refusal = error
+            return None
+
+    def refusal(self) -> Exception | None:
+        """Why the last query was refused."""
+        return self._refusal
+
+    def announce(self, name: str, columns: tuple[Column, ...]) -> None:
+        """Let queries read the result of an operator."""
+        self.engine.define((name,), columns)
+
+    def common_type(self, left: str, right: str) -> str | None:
+        """The type in which Spark compares two types, or None where it refuses to."""
+        try:
+            common = common_type(parse_type(left), parse_type(right))
+        except TypeTextError:
+            return None
+        return None if common is None else common.text
+
+    def arrival(self, relation: str) -> str:
+        """Order of arrival; live rows have it by themselves."""
+        del relation
+        return "row_number() OVER ()"
+
+    def insert_target(self, entry: Entry) -> str | None:
+        """Rows are pushed, never inserted."""
+        del entry
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the definitions."""
+        return self.catalog.names()
+
+    def view_text(self, parts: tuple[str, ...]) -> str | None:
+        """A replay script has no views."""
+        del parts
+        return None
+
+
+class EngineAnalyzer:
+    """What the catalog asks while a definition is bound."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def columns(self, query: str) -> tuple[Column, ...]:
+        """The result columns of a query.
+
+        Raises:
+            AnalysisError: it is refused.
+        """
+        try:
+            return self.engine.schema(query)
+        except BindError as error:
+            reason = error.parameters["reason"]
+            raise AnalysisError(reason, *_missing(reason)) from error
+
+
+def _missing(reason: str) -> tuple[str, str]:
+    """The column or the relation that DuckDB did not find, by its message."""
+    for marker, place in (('Referenced column "', 0), ("Table with name ", 1)):
+        if marker in reason:
+            name = reason.split(marker, 1)[1]
+            name = name.split('"')[0] if place == 0 else name.split(" does not exist")[0]
+            return (name, "") if place == 0 else ("", name)
+    return "", ""
+
+
+def quoted_name(parts: tuple[str, ...]) -> str:
+    """A name as Spark SQL quotes it."""
+    return name_text(parts)

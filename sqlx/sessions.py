@@ -1,0 +1,148 @@
+"""Sessions that understand the language: made here, or made elsewhere and enabled."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+
+import udtf
+from sqlx.hook import ExtensionsFunction, FrontEnd
+from sqlx.java import use_java
+from sqlx.stages import explain_plan
+
+_fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
+_DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(
+    app: str = "sqlx",
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    warehouse: str | None = None,
+) -> SparkSession:
+    """A SparkSession that understands the language; finds or brings Java, sets the workers' Python.
+
+    Args:
+        app: the application's name.
+        master: Spark master URL.
+        conf: further Spark configuration; it wins over our defaults.
+        warehouse: a folder for a catalog that outlives the process (embedded metastore, one process at a time);
+            None keeps definitions in memory.
+
+    Raises:
+        JavaError: no Java 17 or 21 was found.
+    """
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {**_DEFAULTS, **_warehouse(warehouse), **(conf or {})}
+    spark_conf = SparkConf().setAppName(app).setMaster(master).setAll(list(settings.items()))
+    context = SparkContext.getOrCreate(spark_conf)
+    front = _front(context)
+    builder = context._jvm.org.apache.spark.sql.classic.SparkSession.builder()  # type: ignore[union-attr]
+    builder = builder.sparkContext(context._jsc.sc()).withExtensions(front.extensions)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if warehouse is not None:
+        builder = builder.enableHiveSupport()
+    return enable(SparkSession(context, builder.getOrCreate()))
+
+
+def _warehouse(folder: str | None) -> dict[str, str]:
+    if folder is None:
+        return {}
+    home = Path(folder).resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.sql.warehouse.dir": str(home),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore_db'};create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+    }
+
+
+def _front(context: SparkContext) -> FrontEnd:
+    """The front end of this process's Spark; made once."""
+    gateway: Any = context._gateway
+    if context not in _fronts:
+        ensure_callback_server_started(gateway)
+        gateway.python_parameters.propagate_java_exceptions = True
+        front = _fronts[context] = FrontEnd(context)
+        front.extensions = ExtensionsFunction(front)
+    return _fronts[context]
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Teach a session that was made elsewhere; sessions made from it later know the language too.
+
+    Args:
+        spark: a classic session (a Connect session is taught on its server).
+
+    Returns:
+        The same session.
+    """
+    front = _front(spark.sparkContext)
+    java: Any = spark._jsparkSession
+    state = java.sessionState()
+    if not front.knows(state.sqlParser()):
+        _replace_parser(spark, front, state)
+        java.extensions().injectParser(front.extensions.builder)
+    if not getattr(spark.sql, "_sqlx", False):
+        spark.sql = _telling(spark.sql)  # type: ignore[method-assign]
+    udtf.register(spark)
+    return spark
+
+
+def _replace_parser(spark: SparkSession, front: FrontEnd, state: Any) -> None:
+    """Put our parser before the one of a live session; it is a final field, set while it is made."""
+    field = state.getClass().getDeclaredField("sqlParser")
+    field.setAccessible(True)
+    parser = front.extensions.builder.apply(spark._jsparkSession, state.sqlParser())
+    field.set(state, parser)
+
+
+def _telling(run: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """Let our own errors reach Python callers as what they are, not as Spark's AnalysisException around their text."""
+
+    def sql(*args: Any, **kwargs: Any) -> DataFrame:
+        FrontEnd.last_error = None
+        try:
+            return run(*args, **kwargs)
+        except (PySparkException, Py4JJavaError) as error:
+            ours = FrontEnd.last_error
+            if ours is not None and str(ours) in str(error):
+                raise ours from None
+            raise
+
+    sql._sqlx = True  # type: ignore[attr-defined]
+    sql.__doc__ = run.__doc__
+    return sql
+
+
+def explain(spark: SparkSession, text: str) -> str:
+    """The stages of a query as text.
+
+    Args:
+        spark: a session of ours.
+        text: the query.
+
+    Raises:
+        TemporalSqlError: the query is wrong.
+    """
+    statements = _front(spark.sparkContext).statements(spark._jsparkSession)
+    return explain_plan(statements.plan(text), spark)

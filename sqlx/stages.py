@@ -1,0 +1,91 @@
+"""EXPLAIN TEMPORAL: every stage of a statement, for people."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from sqlx.lower import estimated
+from sqlx.operators.as_of_join import duration
+from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
+
+_PICKS = {
+    ("backward", False): "the latest version at or before the row's time",
+    ("backward", True): "the latest version before the row's time",
+    ("forward", False): "the first version at or after the row's time",
+    ("forward", True): "the first version after the row's time",
+    ("nearest", False): "the version nearest to the row's time, the earlier one on a tie",
+    ("nearest", True): "the version nearest to the row's time but not at it, the earlier one on a tie",
+}
+
+
+def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
+    """The stages of a plan as text: what was written, the operators, the plain SQL around them, what to know.
+
+    Args:
+        plan: the compiled query.
+        spark: where given, each join's way of running and Spark's size estimates are shown.
+    """
+    stages = [("Statement", plan.text.strip()), ("Temporal plan", "\n".join(_tree(plan.root, spark)))]
+    for node in plan.operators():
+        stages += [(f"{node.name}: left input", node.left.sql), (f"{node.name}: right input", node.right.sql)]
+    stages.append(("Spark SQL around the operators", plan.root.sql.strip()))
+    if plan.notes:
+        stages.append(("Notes", "\n".join(f"- {note}" for note in plan.notes)))
+    return "\n".join(f"== {title} ==\n{text}\n" for title, text in stages)
+
+
+def _tree(node: PlanNode, spark: SparkSession | None, depth: int = 0) -> list[str]:
+    """One line a node, its facts indented below it, then its inputs."""
+    indent = "   " * depth + ("+- " if depth else "")
+    under = "   " * (depth + 1)
+    lines = [indent + _title(node)]
+    lines += [f"{under}{name}: {value}" for name, value in _facts(node, spark)]
+    for child in node.inputs:
+        lines += _tree(child, spark, depth + 1)
+    return lines
+
+
+def _title(node: PlanNode) -> str:
+    if isinstance(node, AsOfJoin):
+        return f"AS OF join ({node.config.join}) with the versions of {node.table}"
+    if isinstance(node, TableLookup):
+        return f"lookup ({node.config.join}) of the current row of {node.table}"
+    if isinstance(node, Source):
+        return f"{node.entry.kind} {node.entry.name}"
+    return "Spark SQL" if node.inputs or not isinstance(node, Fragment) else "Spark SQL (no operator below)"
+
+
+def _facts(node: PlanNode, spark: SparkSession | None) -> list[tuple[str, str]]:
+    if isinstance(node, AsOfJoin):
+        return _as_of_facts(node, spark)
+    if isinstance(node, Fragment) and node.columns:
+        return [("columns", ", ".join(f"{c.name} {c.type}" for c in node.columns))]
+    return []
+
+
+def _as_of_facts(node: AsOfJoin, spark: SparkSession | None) -> list[tuple[str, str]]:
+    config = node.config
+    facts = [("picks", _PICKS[config.direction, config.exclusive])]
+    if config.tolerance_us is not None:
+        facts.append(("tolerance", duration(config.tolerance_us)))
+    facts.append(("ties", "TIES BY, then arrival" if config.ties else "the last to arrive wins"))
+    if config.has_known:
+        facts.append(("known as of", "only versions that were known at that time take part"))
+    if config.grace_us is not None:
+        facts.append(("grace", duration(config.grace_us)))
+    if config.retention_us is not None:
+        facts.append(("history retention", duration(config.retention_us)))
+    return facts + (_way(node, spark) if spark is not None else [])
+
+
+def _way(node: AsOfJoin, spark: SparkSession) -> list[tuple[str, str]]:
+    found = estimated(node, spark)
+    if found is None:
+        return [("runs", "decided when its inputs, other operators, are there")]
+    way, size, limit = found
+    shown = f"{size / 2**20:,.1f} MB" if size < 2**60 else "unknown"
+    if way == "mapped":
+        return [
+            ("runs", f"without a shuffle: every worker maps the right side (estimated {shown}, limit {limit >> 20} MB)")
+        ]
+    return [("runs", f"whole tasks: both sides shuffled by key (right side estimated {shown}, limit {limit >> 20} MB)")]

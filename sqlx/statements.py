@@ -1,0 +1,152 @@
+"""Decides what a statement is, and rewrites ours to plain Spark SQL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from catalog.definitions import Definition, Drop, Show
+from catalog.spark import SparkCatalog
+from sqlx.compiler import compile_query
+from sqlx.ddl import parse_definition
+from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize
+from sqlx.lower import Views, lower_batch
+from sqlx.parameters import substitute_parameters
+from sqlx.plan import Plan
+from sqlx.spark_binder import SparkBinder
+from sqlx.stages import explain_plan
+from sqlx.views import create_view, view_head
+
+_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
+_PAIRS = (
+    ("AS", "OF"), ("DEDUPLICATE", "WITHIN"), ("GRACE", "PERIOD"), ("EXPLAIN", "TEMPORAL"), ("VERSIONED", "TABLES?"),
+    ("UPSERT", "TABLE"), ("SHOW", "STREAMS"), ("STREAMING", "TABLE"), ("STREAMING", "QUER(?:Y|IES)"),
+    ("VERIFY", "BATCH"), ("EMIT", "(?:FINAL|CHANGES|ON|AFTER|EVERY|CORRECTIONS)"),
+)  # fmt: skip
+_WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
+_SCAN = re.compile(
+    "|".join(
+        [rf"\b{a}{_GAP}{b}\b" for a, b in _PAIRS] + [rf"\b{w}\b" for w in _WORDS] + [r"\bhistory\s*\(", r"^\s*INSERT\b"]
+    ),
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def may_be_ours(text: str) -> bool:
+    """A cheap look at a statement: whether it can be ours at all. All others pay nothing else.
+
+    >>> may_be_ours("SELECT 1"), may_be_ours("SELECT * FROM a JOIN b AS /* at */ OF a.ts ON a.k = b.k")
+    (False, True)
+    """
+    return _SCAN.search(text) is not None
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Plain Spark SQL in a statement's place, and what the compiler wants to say once; None: it is done already."""
+
+    sql: str | None
+    notes: tuple[str, ...] = ()
+
+
+class SessionStatements:
+    """The statements of one session.
+
+    Args:
+        spark: the session.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.catalog = SparkCatalog(spark)
+        self.views = Views(spark)
+
+    def rewrite(self, text: str, accepted: bool, context: Any = None) -> Rewritten | None:
+        """Plain Spark SQL for a statement of ours; None for one of Spark's, which reaches it unchanged.
+
+        Args:
+            text: the statement.
+            accepted: whether Spark's parser takes it.
+            context: Spark's parameter context, or None.
+
+        Raises:
+            TemporalSqlError: the statement is ours and wrong.
+        """
+        try:
+            tokens = tokenize(text)
+        except LexicalError:
+            return None
+        if not accepted or _words(tokens, 3)[:1] == ["CREATE"]:
+            definition = parse_definition(text)
+            if definition is not None:
+                return self._define(definition)
+        if not accepted and not _has_clause(tokens):
+            return None
+        text = substitute_parameters(text, tokens, context)
+        return self._query(text, tokenize(text))
+
+    def _define(self, definition: Definition | Drop | Show) -> Rewritten:
+        lowered = self.catalog.plan_statement(definition)
+        for statement in lowered.prepare:
+            self.spark.sql(statement)
+        return Rewritten(lowered.final)
+
+    def plan(self, text: str) -> Plan:
+        """The plan of a query, or of a statement around one."""
+        return compile_query(text, SparkBinder(self.spark, self.catalog))
+
+    def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
+        if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
+            query = text[tokens[1].end :]
+            return Rewritten(_as_rows(explain_plan(self.plan(query), self.spark)))
+        head = view_head(text, tokens)
+        plan = self.plan(text if head is None else head.query)
+        if not plan.operators():
+            return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
+        if head is not None:
+            create_view(head, plan, SparkBinder(self.spark, self.catalog))
+            return Rewritten(None, plan.notes)
+        return Rewritten(lower_batch(plan, self.spark, self.views), plan.notes)
+
+
+def _words(tokens: tuple[Token, ...], count: int) -> list[str]:
+    return [t.word for t in tokens[:count]]
+
+
+def _has_clause(tokens: tuple[Token, ...]) -> bool:
+    """Whether a refused statement holds words of ours, so that our message is better than Spark's."""
+    pairs = {(a.word, b.word) for a, b in zip(tokens, tokens[1:], strict=False)}
+    words = {t.word for t in tokens}
+    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(words & {"ASOF", "MATCH_CONDITION"})
+
+
+def _as_rows(text: str) -> str:
+    lines = ", ".join("('" + line.replace("\\", "\\\\").replace("'", "\\'") + "')" for line in text.splitlines())
+    return f"SELECT plan FROM VALUES {lines} AS t(plan)"
+
+
+def statement_spans(text: str) -> list[Span]:
+    """The statements of a script, split at semicolons; BEGIN … END of a compound statement is one.
+
+    >>> [s.of("SELECT 1; SELECT ';' ;") for s in statement_spans("SELECT 1; SELECT ';' ;")]
+    ['SELECT 1', "SELECT ';'"]
+    """
+    spans: list[Span] = []
+    start: int | None = None
+    end = depth = 0
+    for token in tokenize(text):
+        if token.text == ";" and depth == 0:
+            if start is not None:
+                spans.append(Span(start, end))
+            start = None
+            continue
+        if start is None:
+            start = token.start
+            depth = 1 if token.word == "BEGIN" else 0
+        elif depth:
+            depth += (token.word in ("BEGIN", "CASE", "IF", "WHILE", "LOOP", "REPEAT", "FOR")) - (token.word == "END")
+        end = token.end
+    return [*spans, Span(start, end)] if start is not None else spans

@@ -1,0 +1,73 @@
+"""CREATE VIEW over clauses of ours: the extended text is stored, and compiled at each read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlx.dialect import Token
+from sqlx.plan import Plan
+from sqlx.spark_binder import SparkBinder
+
+_NEEDS = "/* extended SQL of sqlx: reading this view needs a session made by sqlx.session() or sqlx.enable() */ "
+
+
+@dataclass(frozen=True)
+class ViewHead:
+    """``CREATE [OR REPLACE] VIEW … AS`` and the query behind it."""
+
+    before: str
+    name: str
+    query: str
+
+
+def view_head(text: str, tokens: tuple[Token, ...]) -> ViewHead | None:
+    """The head of a permanent CREATE VIEW; None for every other statement (temporary views are Spark's)."""
+    words = [t.word for t in tokens]
+    if words[:1] != ["CREATE"] or "VIEW" not in words[:4] or {"TEMP", "TEMPORARY", "GLOBAL"} & set(words[:4]):
+        return None
+    at = words.index("VIEW") + 1
+    at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
+    start = at
+    while at + 2 < len(tokens) and tokens[at + 1].text == ".":
+        at += 2
+    name = text[tokens[start].start : tokens[at].end]
+    depth = 0
+    for index in range(at + 1, len(tokens) - 1):
+        token = tokens[index]
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.word == "AS" and tokens[index + 1].word in ("SELECT", "WITH", "FROM", ""):
+            return ViewHead(text[: token.end], name, text[tokens[index + 1].start :].rstrip().rstrip(";"))
+    return None
+
+
+def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
+    """Create the view over a stand-in of its columns, then store the extended text in its place.
+
+    Raises:
+        AnalysisException: Spark's own, where the view cannot be made.
+    """
+    for node in plan.operators():
+        binder.announce(node.name, node.columns)
+    columns = binder.columns(plan.root.sql)
+    if columns is None:
+        raise binder.refusal() or AssertionError(plan.root.sql)
+    items = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name.replace('`', '``')}`" for c in columns)
+    session: Any = binder.spark._jsparkSession
+    session.sql(f"{head.before} SELECT {items}")
+    catalog = session.sessionState().catalog()
+    identifier = session.sessionState().sqlParser().parseTableIdentifier(head.name)
+    table = catalog.getTableMetadata(identifier)
+    catalog.alterTable(_with_text(binder, table, _NEEDS + head.query))
+
+
+def _with_text(binder: SparkBinder, table: Any, text: str) -> Any:
+    """A copy of a CatalogTable with another view text; every other field as it is."""
+    option = binder.spark.sparkContext._jvm.scala.Option
+    iterator = table.productElementNames()
+    fields = [iterator.next() for _ in range(int(table.productArity()))]
+    values = [
+        option.apply(text) if name in ("viewText", "viewOriginalText") else table.productElement(n)
+        for n, name in enumerate(fields)
+    ]
+    return table.copy(*values)
