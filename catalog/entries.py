@@ -36,6 +36,9 @@ class Entry:
         valid_from, valid_to: columns of an SCD2 source (FROM SCD2 TABLE), else None.
         temporary: lives in the session only.
         properties: other TBLPROPERTIES, as written.
+        alias: the name that FROM relation AS gave its source, by which the expressions may qualify columns.
+        from_stream: FROM STREAM was written: the source itself is a stream.
+        arrival: ORDER BY expressions over the rows of the relation that say how they arrived; () where it is not known.
     """
 
     kind: Kind
@@ -53,6 +56,9 @@ class Entry:
     valid_to: str | None = None
     temporary: bool = False
     properties: tuple[tuple[str, str], ...] = field(default=())
+    alias: str = ""
+    from_stream: bool = False
+    arrival: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:

@@ -1,0 +1,228 @@
+"""Turns statements about definitions into plain Spark statements. What it has to know of a session, it asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Protocol
+
+from catalog.binding import AnalysisError, Analyzer, bind_entry, check_types, declared_relation
+from catalog.definitions import KIND_NAMES, KIND_WORDS, Definition, Drop, Refused, name_parts, name_text, shown_name
+from catalog.entries import Column, Entry
+from catalog.relations import PARQUET_ARRIVAL
+from catalog.statements import (
+    NOTHING,
+    Lowered,
+    create_log,
+    create_source,
+    create_source_view,
+    create_temporary_log,
+    create_view,
+    source_options,
+)
+
+SESSION_CATALOG = "spark_catalog"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What Spark knows under a name."""
+
+    is_temporary: bool
+    is_view: bool
+    owner: str
+    entry: Entry | None
+
+    @property
+    def words(self) -> str:
+        """What it is, for messages."""
+        if self.entry is not None:
+            return KIND_NAMES[self.entry.kind]
+        return "a view of Spark's" if self.is_view else "a table of Spark's"
+
+
+class Session(Analyzer, Protocol):
+    """What there is in a session."""
+
+    def find(self, parts: tuple[str, ...], *, permanent: bool = False) -> Found | None:
+        """What stands under a name; ``permanent`` passes over temporary views."""
+        ...
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The definitions of the current database and the session."""
+        ...
+
+    def current_catalog(self) -> str:
+        """The name of the current catalog."""
+        ...
+
+    def current_database(self) -> str:
+        """The current database of Spark's own catalog."""
+        ...
+
+    def has_database(self, name: str) -> bool:
+        """Whether Spark's own catalog has that database."""
+        ...
+
+    def is_temporary(self, parts: tuple[str, ...]) -> bool:
+        """Whether the name is that of a temporary view."""
+        ...
+
+    def arrival(self, relation: str) -> tuple[str, ...]:
+        """How the rows of a relation arrived, as ORDER BY expressions over them; () where that is not known."""
+        ...
+
+    def new_directory(self) -> str:
+        """A new directory for the rows of a temporary definition; it goes when the session ends."""
+        ...
+
+    def open_probe(self, source: str, options: dict[str, str], columns: tuple[Column, ...]) -> str:
+        """A passing view over a data source, to ask the analyzer about.
+
+        Raises:
+            AnalysisError: the source cannot be read.
+        """
+        ...
+
+    def close_probe(self, name: str) -> None:
+        """Drop a passing view."""
+        ...
+
+
+class Planner:
+    """Plans statements in one session.
+
+    Args:
+        session: what is asked.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def create(self, definition: Definition) -> Lowered:
+        old = self.session.find(definition.name, permanent=not definition.temporary)
+        if old is not None and old.is_temporary != definition.temporary:
+            old = None
+        if old is not None and self._is_kept(definition, old):
+            return Lowered(NOTHING)
+        home = self._home(definition)
+        prepare = self._drops(old.entry) if old is not None and old.entry is not None else []
+        entry, made = self._source(definition, home)
+        for statement in made:
+            self._check_free(definition, name_parts(entry.relation), old)
+            prepare.append(statement)
+        final = create_view(name_text((*home, definition.name[-1])), entry, replace=definition.replace)
+        return Lowered(final, prepare)
+
+    def _is_kept(self, definition: Definition, old: Found) -> bool:
+        """Whether IF NOT EXISTS leaves the old definition in place."""
+        is_same = old.entry is not None and old.entry.kind == definition.kind
+        if definition.if_not_exists and is_same:
+            return True
+        if not definition.replace or old.entry is None:
+            hint = "Write CREATE OR REPLACE, or IF NOT EXISTS." if is_same else "Choose another name, or drop it first."
+            name = shown_name(definition.name)
+            raise Refused("DEFINITION.NAME_EXISTS", definition.span("NAME"), found=old.words, name=name, hint=hint)
+        return False
+
+    def _home(self, definition: Definition) -> tuple[str, ...]:
+        """The catalog and database in which a definition lives; none for a temporary one."""
+        if definition.temporary:
+            return ()
+        name = definition.name
+        catalog = name[0] if len(name) == 3 else self.session.current_catalog()
+        if catalog.lower() != SESSION_CATALOG or len(name) > 3:
+            parameters = {"name": shown_name(name), "catalog": catalog}
+            raise Refused("DEFINITION.OTHER_CATALOG", definition.span("NAME"), **parameters)
+        database = name[-2] if len(name) > 1 else self.session.current_database()
+        return (SESSION_CATALOG, database)
+
+    def _check_free(self, definition: Definition, parts: tuple[str, ...], old: Found | None) -> None:
+        """The table beside a definition may not be one of the user's."""
+        found = self.session.find(parts, permanent=not definition.temporary)
+        if definition.temporary or found is None or (old is not None and found.owner):
+            return
+        if found.owner:  # left behind by a definition whose view was dropped without us
+            hint = f"Drop it first: DROP {'VIEW' if found.is_view else 'TABLE'} {shown_name(parts)}."
+        else:
+            hint = "The definition needs that name for its rows: choose another name for it."
+        name, span = shown_name(parts), definition.span("NAME")
+        raise Refused("DEFINITION.NAME_EXISTS", span, found=found.words, name=name, hint=hint)
+
+    def _source(self, definition: Definition, home: tuple[str, ...]) -> tuple[Entry, list[str]]:
+        """The entry with its final relation, and the statements that make that relation."""
+        name, owner = definition.name[-1], shown_name(definition.name)
+        if definition.is_pushed:
+            return self._pushed(definition, name_text((*home, f"{name}__log")), owner)
+        source = name_text((*home, f"{name}__source"))
+        if definition.using:
+            return self._using(definition, source, owner)
+        if definition.relation_parts and not definition.columns:
+            relation = self._qualified(definition)
+            return self._with_arrival(bind_entry(definition, relation, self.session), relation), []
+        query = definition.query or f"SELECT * FROM {definition.relation}"
+        entry = bind_entry(definition, f"({query})", self.session)
+        query = f"SELECT * FROM {entry.relation}" if definition.columns else query
+        made = create_source_view(source, query, owner, temporary=definition.temporary)
+        return replace(entry, relation=source), [made]
+
+    def _pushed(self, definition: Definition, log: str, owner: str) -> tuple[Entry, list[str]]:
+        check_types(definition, self.session)
+        entry = bind_entry(definition, declared_relation(definition), self.session)
+        entry = replace(entry, relation=log, arrival=PARQUET_ARRIVAL)
+        if not definition.temporary:
+            return entry, [create_log(log, owner, entry.columns)]
+        return entry, [create_temporary_log(log, entry.columns, self.session.new_directory())]
+
+    def _using(self, definition: Definition, source: str, owner: str) -> tuple[Entry, list[str]]:
+        """USING: checked over a passing view of the same source, before anything is made."""
+        columns = check_types(definition, self.session) if definition.columns else ()
+        try:
+            probe = self.session.open_probe(definition.using, source_options(definition), columns)
+        except AnalysisError as error:
+            name, span = shown_name(definition.name), definition.span("USING")
+            raise Refused("DEFINITION.SOURCE", span, name=name, reason=error.reason) from error
+        try:
+            entry = self._with_arrival(bind_entry(definition, probe, self.session), probe)
+        finally:
+            self.session.close_probe(probe)
+        return replace(entry, relation=source), [create_source(source, definition, owner)]
+
+    def _with_arrival(self, entry: Entry, relation: str) -> Entry:
+        return replace(entry, arrival=self.session.arrival(relation))
+
+    def _qualified(self, definition: Definition) -> str:
+        """A plain name with its catalog and database, so that it means the same from everywhere."""
+        parts = definition.relation_parts
+        if len(parts) > 2 or self.session.is_temporary(parts):
+            return name_text(parts)
+        catalog = self.session.current_catalog()
+        if catalog != SESSION_CATALOG or (len(parts) == 2 and not self.session.has_database(parts[0])):
+            return definition.relation  # another catalog's own ways, or files: parquet.`path`
+        database = parts[0] if len(parts) == 2 else self.session.current_database()
+        return name_text((SESSION_CATALOG, database, parts[-1]))
+
+    def drop(self, statement: Drop) -> Lowered:
+        found, name = self.session.find(statement.name), shown_name(statement.name)
+        if found is None:
+            if statement.if_exists:
+                return Lowered(NOTHING)
+            known = [entry.name for entry in self.session.entries() if entry.kind == statement.kind]
+            close = get_close_matches(name, known, n=1, cutoff=0.6)
+            suggestion = f"Did you mean `{close[0]}`? " if close else ""
+            kind = KIND_NAMES[statement.kind].split(" ", 1)[1]
+            raise Refused("DEFINITION.NOT_FOUND", statement.span, kind=kind, name=name, suggestion=suggestion)
+        if found.entry is None or found.entry.kind != statement.kind:
+            words = KIND_WORDS[found.entry.kind] if found.entry else "VIEW" if found.is_view else "TABLE"
+            parameters = {"found": found.words, "wanted": KIND_NAMES[statement.kind], "words": words}
+            raise Refused("DEFINITION.WRONG_KIND", statement.span, name=name, **parameters)
+        return Lowered(f"DROP VIEW {name_text(statement.name)}", self._drops(found.entry))
+
+    def _drops(self, entry: Entry) -> list[str]:
+        """The statements that drop what was made beside a definition, and nothing of the user's."""
+        parts = name_parts(entry.relation) if entry.relation.endswith(("__log`", "__source`")) else ()
+        found = self.session.find(parts) if parts else None
+        if found is None or not (found.is_temporary or found.owner):
+            return []
+        kind = "VIEW" if found.is_view or found.is_temporary else "TABLE"
+        return [f"DROP {kind} IF EXISTS {entry.relation}"]

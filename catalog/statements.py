@@ -1,0 +1,126 @@
+"""The plain Spark statements that make, drop and list definitions, as text."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from catalog.definitions import KIND_WORDS, Definition, part_text
+from catalog.entries import Column, Entry
+from catalog.properties import OWNER, to_properties, with_comment
+from catalog.relations import current_rows_sql
+
+#: A statement without effect and without result, for IF [NOT] EXISTS.
+NOTHING = "DROP VIEW IF EXISTS `__sqlx_nothing`"
+_UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000))
+_LISTED = "name, kind, keys, timestamp_by, retention, source"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A statement of ours in Spark's words.
+
+    Attributes:
+        final: the statement that stands in its place; Spark runs it and gives its result.
+        prepare: statements that are run before, in this order.
+    """
+
+    final: str
+    prepare: list[str] = field(default_factory=list)
+
+
+def literal(value: str) -> str:
+    r"""A string literal of Spark SQL.
+
+    >>> print(literal("it's"))
+    'it\'s'
+    """
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def create_view(name: str, entry: Entry, *, replace: bool) -> str:
+    """The statement that makes the view of a definition: its current rows, with all facts as properties."""
+    head = "CREATE OR REPLACE" if replace else "CREATE"
+    rows = current_rows_sql(entry)
+    if entry.temporary:
+        return f"{head} TEMPORARY VIEW {name} AS {with_comment(rows, entry)}"
+    properties = {**dict(entry.properties), **to_properties(entry)}
+    return f"{head} VIEW {name} TBLPROPERTIES ({_pairs(properties.items())}) AS {rows}"
+
+
+def create_log(name: str, owner: str, columns: tuple[Column, ...]) -> str:
+    """The data table of a definition of columns only."""
+    return f"CREATE TABLE {name} ({_columns(columns)}) USING parquet TBLPROPERTIES ({_pairs([(OWNER, owner)])})"
+
+
+def create_temporary_log(name: str, columns: tuple[Column, ...], path: str) -> str:
+    """The same for a temporary definition: files of the session."""
+    return f"CREATE OR REPLACE TEMPORARY VIEW {name} ({_columns(columns)}) USING parquet OPTIONS (path {literal(path)})"
+
+
+def create_source(name: str, definition: Definition, owner: str) -> str:
+    """What USING reads, as a relation of Spark's."""
+    columns = f" ({_columns(definition.columns)})" if definition.columns else ""
+    options = [f"{literal(key)} {literal(value)}" for key, value in source_options(definition).items()]
+    using = f"USING {'.'.join(part_text(part) for part in definition.using.split('.'))}"
+    given = f" OPTIONS ({', '.join(options)})" if options else ""
+    if definition.temporary:
+        return f"CREATE OR REPLACE TEMPORARY VIEW {name}{columns} {using}{given}"
+    return f"CREATE TABLE {name}{columns} {using}{given} TBLPROPERTIES ({_pairs([(OWNER, owner)])})"
+
+
+def create_source_view(name: str, query: str, owner: str, *, temporary: bool) -> str:
+    """The query behind AS or FROM as a view, so that Spark remembers in which database its names were meant."""
+    if temporary:
+        return f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {query}"
+    return f"CREATE VIEW {name} TBLPROPERTIES ({_pairs([(OWNER, owner)])}) AS {query}"
+
+
+def source_options(definition: Definition) -> dict[str, str]:
+    """The OPTIONS; a relative path is meant from where the user is, not from the warehouse."""
+    return {key: _absolute(value) if key.lower() == "path" else value for key, value in definition.options}
+
+
+def show_query(entries: Iterable[Entry]) -> str:
+    """A query that lists definitions."""
+    rows = [f"({', '.join(_listed(entry))})" for entry in entries]
+    if not rows:
+        empty = ", ".join(f"CAST(NULL AS STRING) AS {column}" for column in _LISTED.split(", "))
+        return f"SELECT {empty} WHERE false"
+    return f"SELECT * FROM VALUES {', '.join(rows)} AS definitions({_LISTED})"
+
+
+def interval_text(value_us: int) -> str:
+    """An interval for people.
+
+    >>> interval_text(7 * 86_400_000_000), interval_text(90_000_000), interval_text(1)
+    ('7 DAYS', '90 SECONDS', '1 MICROSECOND')
+    """
+    for unit, length_us in _UNITS:
+        if value_us and value_us % length_us == 0:
+            return _counted(value_us // length_us, unit)
+    return _counted(value_us, "MICROSECOND")
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 'S'}"
+
+
+def _listed(entry: Entry) -> list[str]:
+    retention = "NULL" if entry.retention_us is None else literal(interval_text(entry.retention_us))
+    kind = KIND_WORDS[entry.kind] if not entry.temporary else f"TEMPORARY {KIND_WORDS[entry.kind]}"
+    keys = literal(", ".join(entry.keys)) if entry.keys else "NULL"
+    return [literal(entry.name), literal(kind), keys, literal(entry.timestamp_by), retention, literal(entry.relation)]
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{part_text(column.name)} {column.type}" for column in columns)
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in pairs)
+
+
+def _absolute(path: str) -> str:
+    return path if ":" in path or path.startswith("/") else os.path.abspath(path)
