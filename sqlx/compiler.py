@@ -249,6 +249,8 @@ class Compiler:
     def _operator(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> list[Known]:
         number = sum(1 for n in self.nodes.values() if isinstance(n, (AsOfJoin, TableLookup))) + 1
         inputs = self._inputs(block, item, join, known, right)
+        if self.streaming and right.entry is not None:
+            self.nodes.setdefault(quoted_path(right.entry.name), Source(right.entry))
         builder = builders(join)(self.binder, self.text, join, inputs, self.streaming)
         node, further = builder.build(f"__sqlx_rel{number}")
         node = self._with_reads(node)

@@ -85,7 +85,9 @@ class Engine:
     def define(self, parts: tuple[str, ...], columns: tuple[Column, ...]) -> None:
         """Make an empty relation known, so that queries over it can be bound."""
         quoted = ['"' + part.replace('"', '""') + '"' for part in parts]
-        items = [f'CAST(NULL AS {parse_type(c.type).duckdb}) AS "{c.name.replace(chr(34), chr(34) * 2)}"' for c in columns]
+        items = [
+            f'CAST(NULL AS {parse_type(c.type).duckdb}) AS "{c.name.replace(chr(34), chr(34) * 2)}"' for c in columns
+        ]
         for count in range(1, len(parts)):
             self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted[:count])}")
         select = f"SELECT {', '.join(items) or '1 AS __none'} WHERE false"

@@ -1,0 +1,97 @@
+"""Hosts an operator in replay: its rows are placed on tasks, each task has its own logic, one row at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from sqlx.plan import AsOfJoin, Fragment, Source, TableLookup
+from sqlx.replay_duckdb import parse_sql
+from sqlx.replay_placement import task_of
+from sqlx.replay_rows import RowShape, Values
+from udtf.logic import Logic
+from udtf.metrics import ALWAYS
+from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
+from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
+from udtf.record import Change, LateRow, Side
+from udtf.time import Micros
+
+ALWAYS_COUNTED = tuple(dict.fromkeys(("late", "expired", "null_key", *ALWAYS)))
+
+
+class OperatorHost:
+    """All tasks of one operator.
+
+    Args:
+        node: the operator.
+        tasks: how many tasks there are.
+    """
+
+    def __init__(self, node: AsOfJoin | TableLookup, tasks: int) -> None:
+        self.node = node
+        self.shapes = {"L": RowShape("L", node.left.columns), "R": RowShape("R", node.right.columns)}
+        self.config = _config(node)
+        self.tasks: list[Logic] = [self._new_logic() for _ in range(tasks)]
+
+    def _new_logic(self) -> Logic:
+        if isinstance(self.config, AsOfJoinConfig):
+            return AsOfJoinLogic(self.config)
+        return TableLookupLogic(self.config)
+
+    def on_row(self, side: Side, values: Values, event_time: Micros | None) -> tuple[list[Change], list[LateRow]]:
+        """Give one row of an input to its task.
+
+        Returns:
+            The changes in the order of emission, and what was refused.
+        """
+        shape = self.shapes[side]
+        row = shape.row(values, event_time)
+        task = self.tasks[task_of(row.key, shape.key_types, len(self.tasks))]
+        emission = task.on_batch([row])
+        return emission.rows, emission.late
+
+    def restart(self) -> None:
+        """Snapshot every task, forget it, and restore it."""
+        snapshots = [task.snapshot() for task in self.tasks]
+        self.tasks = [self._new_logic() for _ in snapshots]
+        for task, snapshot in zip(self.tasks, snapshots, strict=True):
+            task.restore(snapshot)
+
+    def metrics(self) -> Counter[str]:
+        """The counters, summed over the tasks."""
+        total: Counter[str] = Counter(dict.fromkeys(ALWAYS_COUNTED, 0))
+        for task in self.tasks:
+            total.update(task.metrics)
+        return total
+
+    def shown(self, side: Side, values: Values) -> dict[str, Any]:
+        """A row of an input under the names that the query knows, as far as the operator has it."""
+        fragment = self.node.left if side == "L" else self.node.right
+        names = visible_names(fragment)
+        return {names.get(fragment.columns[n].name, ""): values[n] for n in self.shapes[side].payload}
+
+
+def _config(node: AsOfJoin | TableLookup) -> AsOfJoinConfig | TableLookupConfig:
+    """The operator's configuration, with what only the inputs know: outliers, and the order of SCD2 rows."""
+    config = node.config
+    future_us = [s.entry.max_future_us for s in node.left.walk() if isinstance(s, Source) and not s.entry.is_table]
+    limits = [limit for limit in future_us if limit is not None]
+    if limits:
+        config = replace(config, left_max_future_us=min(limits))
+    if isinstance(config, AsOfJoinConfig) and any(c.name == "__arrival" for c in node.right.columns):
+        config = replace(config, ties=(*config.ties, ("asc", "first")))
+    return config
+
+
+def visible_names(fragment: Fragment) -> dict[str, str]:
+    """Payload column to the name that the query knows it by: ``o.id AS l0`` is ``id``."""
+    tree = parse_sql(fragment.sql)
+    found = {}
+    for item in tree.expressions if isinstance(tree, exp.Select) else []:
+        if isinstance(item, exp.Alias):
+            inner = item.unalias()
+            found[item.alias] = inner.name if isinstance(inner, exp.Column) else item.alias
+    return found
