@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sqlx.errors import TemporalSqlError
+from sqlx.lower import with_results
 from sqlx.probes import probing
 from sqlx.statements import SessionStatements, may_be_ours
 
@@ -58,7 +59,8 @@ class TemporalParser:
             _log.warning("%s", note)
         if rewritten.sql is None:
             return self._session.emptyDataFrame().queryExecution().logical()
-        return self._delegate.parsePlan(rewritten.sql)
+        plan = self._delegate.parsePlan(rewritten.sql)
+        return with_results(plan, rewritten.frames) if rewritten.frames else plan
 
     def _ask_spark(self, text: str, delegate: Callable[[str], Any]) -> tuple[Any, Exception | None]:
         """Spark's plan, or its refusal as the Java exception that it threw."""
@@ -145,17 +147,29 @@ class FrontEnd:
     def java_error(self, error: TemporalSqlError) -> Py4JJavaError:
         """Our error as Spark's own exception, so that every client sees condition and SQLSTATE."""
         FrontEnd.last_error = error
+        return self._parse_exception(str(error), error.condition)
+
+    def _parse_exception(self, message: str, condition: str | None) -> Py4JJavaError:
+        """A ParseException of any text: the one exception that Spark's parser interface declares."""
         jvm = self._context._jvm
-        none = jvm.scala.Option.empty()
-        empty = jvm.PythonUtils.toScalaMap({})
-        contexts = self._context._gateway.new_array(jvm.org.apache.spark.QueryContext, 0)
-        exception = jvm.org.apache.spark.sql.AnalysisException(
-            str(error), none, none, none, jvm.scala.Option.apply(error.condition), empty, contexts,
-            jvm.scala.Option.apply(error.sqlstate), none,
-        )  # fmt: skip
-        return Py4JJavaError(str(error), exception)
+        option, gateway = jvm.scala.Option, self._context._gateway
+        name = "org.apache.spark.sql.catalyst.parser.ParseException"
+        constructors = jvm.java.lang.Class.forName(name).getDeclaredConstructors()
+        constructor = next(c for c in constructors if [p.getSimpleName() for p in c.getParameterTypes()][:2] == ["Option", "String"])
+        constructor.setAccessible(True)
+        arguments = gateway.new_array(jvm.java.lang.Object, 6)
+        arguments[0], arguments[1] = option.empty(), message
+        arguments[2] = jvm.org.apache.spark.sql.catalyst.trees.CurrentOrigin.get()
+        arguments[3] = option.apply(condition)
+        arguments[4] = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+        arguments[5] = gateway.new_array(jvm.org.apache.spark.QueryContext, 0)
+        return Py4JJavaError(message, constructor.newInstance(arguments))
 
     def original(self, error: PySparkException) -> Exception:
-        """The Java exception that PySpark made this error from."""
+        """The Java exception that PySpark made this error from, as one that the parser interface may throw."""
         origin = getattr(error, "_origin", None)
-        return error if origin is None else Py4JJavaError(str(error), origin)
+        if origin is None:
+            return error
+        if "ParseException" in str(origin.getClass().getName()):
+            return Py4JJavaError(str(error), origin)
+        return self._parse_exception(str(error), error.getCondition())

@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
@@ -40,36 +40,63 @@ class Views:
         return f"{self.spark.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
 
 
-def lower_batch(plan: Plan, spark: SparkSession, views: Views) -> str:
-    """Plan the operators on Spark.
-
-    Args:
-        plan: a bounded plan.
-        spark: the session.
-        views: where operator results are registered.
+def lower_operators(plan: Plan, spark: SparkSession) -> dict[str, DataFrame]:
+    """Plan the operators of a bounded query on Spark.
 
     Returns:
-        Plain Spark SQL for the whole query.
+        By the name under which the root reads it, the result of each operator.
     """
-    names: dict[str, str] = {}
+    frames: dict[str, DataFrame] = {}
     for node in plan.operators():
         assert isinstance(node, AsOfJoin)
-        names[node.name] = views.register(as_of_join(node, spark, names))
+        frames[node.name] = as_of_join(node, spark, frames)
+    return frames
+
+
+def lower_to_views(plan: Plan, spark: SparkSession, views: Views) -> str:
+    """Plain Spark SQL for a command around a query: it reads the results as global temporary views."""
+    names = {name: views.register(result) for name, result in lower_operators(plan, spark).items()}
     return substitute(plan.root.sql, names)
 
 
-def as_of_join(node: AsOfJoin, spark: SparkSession, names: dict[str, str]) -> DataFrame:
+def as_of_join(node: AsOfJoin, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
     """The result of an AS OF join: a small right side is mapped by every worker, else both sides are shuffled."""
-    left, right = frame(node.left, spark, names), frame(node.right, spark, names)
+    left, right = frame(node.left, spark, frames), frame(node.right, spark, frames)
     schema = output_schema(node, left, right)
     if strategy(right, spark) == "mapped":
         return mapped.as_of_join(left, right, node.config, schema)
     return batch.as_of_join(left, right, node.config, schema)
 
 
-def frame(fragment: Fragment, spark: SparkSession, names: dict[str, str]) -> DataFrame:
+def frame(fragment: Fragment, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
     """A fragment as a DataFrame."""
-    return spark.sql(substitute(fragment.sql, names))
+    return query_frame(fragment.sql, spark, {name: frames[name] for name, _ in fragment.reads if name in frames})
+
+
+def query_frame(sql: str, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
+    """A query that reads results by name, as a DataFrame."""
+    if not frames:
+        return spark.sql(sql)
+    java: Any = spark._jsparkSession
+    plan = with_results(java.sessionState().sqlParser().parsePlan(sql), frames)
+    dataset: Any = spark.sparkContext._jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(java, plan), spark)
+
+
+def with_results(plan: Any, frames: dict[str, DataFrame]) -> Any:
+    """A parsed query with the results that it reads, as common table expressions around it.
+
+    So nothing is registered that somebody would have to drop, and the text of a stored view may read them too.
+    """
+    jvm: Any = next(iter(frames.values())).sparkSession.sparkContext._jvm
+    none = jvm.scala.Option.empty()
+    logical: Any = jvm.org.apache.spark.sql.catalyst.plans.logical
+    alias: Any = getattr(getattr(logical, "SubqueryAlias$"), "MODULE$")  # noqa: B009 - names of Scala's
+    ctes = [
+        jvm.scala.Tuple3(name, alias.apply(name, result._jdf.queryExecution().analyzed()), none)
+        for name, result in frames.items()
+    ]
+    return logical.UnresolvedWith(plan, jvm.PythonUtils.toSeq(ctes), False)
 
 
 def substitute(sql: str, names: dict[str, str]) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from catalog.definitions import Definition, Drop, Show
 from catalog.spark import SparkCatalog
 from sqlx.compiler import compile_query
-from sqlx.ddl import parse_definition
+from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize
-from sqlx.lower import Views, lower_batch
+from sqlx.lower import Views, lower_operators, lower_to_views
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
 from sqlx.spark_binder import SparkBinder
@@ -46,10 +46,17 @@ def may_be_ours(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """Plain Spark SQL in a statement's place, and what the compiler wants to say once; None: it is done already."""
+    """Plain Spark SQL in a statement's place; None: it is done already.
+
+    Attributes:
+        sql: the statement.
+        notes: what the compiler wants to say once.
+        frames: results that it reads by name.
+    """
 
     sql: str | None
     notes: tuple[str, ...] = ()
+    frames: dict[str, DataFrame] = field(default_factory=dict)
 
 
 class SessionStatements:
@@ -82,14 +89,15 @@ class SessionStatements:
         if not accepted or _words(tokens, 3)[:1] == ["CREATE"]:
             definition = parse_definition(text)
             if definition is not None:
-                return self._define(definition)
+                return self._define(text, definition)
         if not accepted and not _has_clause(tokens):
             return None
         text = substitute_parameters(text, tokens, context)
         return self._query(text, tokenize(text))
 
-    def _define(self, definition: Definition | Drop | Show) -> Rewritten:
-        lowered = self.catalog.plan_statement(definition)
+    def _define(self, text: str, definition: Definition | Drop | Show) -> Rewritten:
+        with carets(text):
+            lowered = self.catalog.plan_statement(definition)
         for statement in lowered.prepare:
             self.spark.sql(statement)
         return Rewritten(lowered.final)
@@ -109,7 +117,9 @@ class SessionStatements:
         if head is not None:
             create_view(head, plan, SparkBinder(self.spark, self.catalog))
             return Rewritten(None, plan.notes)
-        return Rewritten(lower_batch(plan, self.spark, self.views), plan.notes)
+        if plan.root.columns:
+            return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark))
+        return Rewritten(lower_to_views(plan, self.spark, self.views), plan.notes)
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:
