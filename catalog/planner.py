@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Protocol
 
 from catalog.binding import AnalysisError, Analyzer, bind_entry, check_types, declared_relation
-from catalog.definitions import KIND_NAMES, KIND_WORDS, Definition, Drop, Refused, name_parts, name_text, shown_name
+from catalog.definitions import (
+    KIND_NAMES,
+    KIND_WORDS,
+    Definition,
+    Drop,
+    Refused,
+    name_parts,
+    name_text,
+    part_text,
+    shown_name,
+)
 from catalog.entries import Column, Entry
 from catalog.relations import PARQUET_ARRIVAL
 from catalog.statements import (
@@ -72,20 +83,26 @@ class Session(Analyzer, Protocol):
         """How the rows of a relation arrived, as ORDER BY expressions over them; () where that is not known."""
         ...
 
-    def new_directory(self) -> str:
-        """A new directory for the rows of a temporary definition; it goes when the session ends."""
+    def new_log(self, columns: tuple[Column, ...]) -> str:
+        """The path of new, empty Parquet files for the rows of a temporary definition; they go with the session."""
         ...
 
-    def open_probe(self, source: str, options: dict[str, str], columns: tuple[Column, ...]) -> str:
-        """A passing view over a data source, to ask the analyzer about.
+    def open_source(
+        self, name: str, source: str, options: dict[str, str], columns: tuple[Column, ...]
+    ) -> tuple[str, ...]:
+        """Make a temporary view over a data source.
+
+        Returns:
+            How its rows arrived, as :meth:`arrival` says it of the source itself; the view has these expressions as
+            further columns ``__arrived0`` ….
 
         Raises:
             AnalysisError: the source cannot be read.
         """
         ...
 
-    def close_probe(self, name: str) -> None:
-        """Drop a passing view."""
+    def close_source(self, name: str) -> None:
+        """Drop such a view."""
         ...
 
 
@@ -159,7 +176,8 @@ class Planner:
             return self._using(definition, source, owner)
         if definition.relation_parts and not definition.columns:
             relation = self._qualified(definition)
-            return self._with_arrival(bind_entry(definition, relation, self.session), relation), []
+            entry = bind_entry(definition, relation, self.session)
+            return replace(entry, arrival=self.session.arrival(relation)), []
         query = definition.query or f"SELECT * FROM {definition.relation}"
         entry = bind_entry(definition, f"({query})", self.session)
         query = f"SELECT * FROM {entry.relation}" if definition.columns else query
@@ -167,29 +185,35 @@ class Planner:
         return replace(entry, relation=source), [made]
 
     def _pushed(self, definition: Definition, log: str, owner: str) -> tuple[Entry, list[str]]:
-        check_types(definition, self.session)
         entry = bind_entry(definition, declared_relation(definition), self.session)
         entry = replace(entry, relation=log, arrival=PARQUET_ARRIVAL)
         if not definition.temporary:
             return entry, [create_log(log, owner, entry.columns)]
-        return entry, [create_temporary_log(log, entry.columns, self.session.new_directory())]
+        # Spark hides the files of a temporary view, and with them the order of arrival: so the rows are read by path.
+        path = self.session.new_log(entry.columns)
+        made = create_temporary_log(log, entry.columns, path)
+        return replace(entry, relation=f"parquet.{part_text(path)}"), [made]
 
     def _using(self, definition: Definition, source: str, owner: str) -> tuple[Entry, list[str]]:
         """USING: checked over a passing view of the same source, before anything is made."""
+        options = source_options(definition)
         columns = check_types(definition, self.session) if definition.columns else ()
+        probe = f"__sqlx_probe_{uuid.uuid4().hex}"
         try:
-            probe = self.session.open_probe(definition.using, source_options(definition), columns)
+            arrival = self.session.open_source(probe, definition.using, options, columns)
         except AnalysisError as error:
             name, span = shown_name(definition.name), definition.span("USING")
             raise Refused("DEFINITION.SOURCE", span, name=name, reason=error.reason) from error
+        hidden = tuple(f"__arrived{n}" for n in range(len(arrival)))
+        relation = f"(SELECT * EXCEPT ({', '.join(hidden)}) FROM {probe})" if hidden else probe
         try:
-            entry = self._with_arrival(bind_entry(definition, probe, self.session), probe)
+            entry = bind_entry(definition, relation, self.session)
         finally:
-            self.session.close_probe(probe)
-        return replace(entry, relation=source), [create_source(source, definition, owner)]
-
-    def _with_arrival(self, entry: Entry, relation: str) -> Entry:
-        return replace(entry, arrival=self.session.arrival(relation))
+            self.session.close_source(probe)
+        if not definition.temporary:
+            return replace(entry, relation=source, arrival=arrival), [create_source(source, definition, owner)]
+        self.session.open_source(f"{definition.name[-1]}__source", definition.using, options, columns)
+        return replace(entry, relation=source, arrival=hidden), []
 
     def _qualified(self, definition: Definition) -> str:
         """A plain name with its catalog and database, so that it means the same from everywhere."""
@@ -220,9 +244,15 @@ class Planner:
 
     def _drops(self, entry: Entry) -> list[str]:
         """The statements that drop what was made beside a definition, and nothing of the user's."""
-        parts = name_parts(entry.relation) if entry.relation.endswith(("__log`", "__source`")) else ()
-        found = self.session.find(parts) if parts else None
+        relation = self._made(entry)
+        found = self.session.find(name_parts(relation)) if relation else None
         if found is None or not (found.is_temporary or found.owner):
             return []
         kind = "VIEW" if found.is_view or found.is_temporary else "TABLE"
-        return [f"DROP {kind} IF EXISTS {entry.relation}"]
+        return [f"DROP {kind} IF EXISTS {relation}"]
+
+    def _made(self, entry: Entry) -> str:
+        """The table or view beside a definition, or ""."""
+        if entry.temporary and entry.relation.startswith("parquet.`"):
+            return part_text(f"{name_parts(entry.name)[-1]}__log")
+        return entry.relation if entry.relation.endswith(("__log`", "__source`")) else ""

@@ -74,6 +74,8 @@ class SparkCatalog:
 
     def insert_target(self, entry: Entry) -> str | None:
         """The data table into which INSERT INTO a definition appends; None where its rows come from elsewhere."""
+        if entry.temporary and entry.relation.startswith("parquet.`"):
+            return part_text(f"{name_parts(entry.name)[-1]}__log")
         return entry.relation if entry.relation.endswith("__log`") else None
 
     def plan_statement(self, statement: Definition | Drop | Show) -> Lowered:
@@ -153,15 +155,15 @@ class SparkCatalog:
         else:
             self.spark.catalog.refreshTable(entry.relation)
 
-    def new_directory(self) -> str:
-        """A new directory in the warehouse, which goes when the session ends."""
+    def new_log(self, columns: tuple[Column, ...]) -> str:
+        """The path of new, empty Parquet files in the warehouse, which go when the session ends."""
         jvm: Any = self.spark.sparkContext._jvm
         warehouse = self.spark.conf.get("spark.sql.warehouse.dir")
-        path = f"{warehouse}/_sqlx_temporary/{self.spark.sparkContext.applicationId}/{uuid.uuid4().hex}"
+        path = f"{warehouse}/_sqlx_temporary/{uuid.uuid4().hex}"
+        items = ", ".join(f"CAST(NULL AS {c.type}) AS {part_text(c.name)}" for c in columns)
+        self.spark.sql(f"SELECT {items} WHERE false").write.parquet(path)
         directory = jvm.org.apache.hadoop.fs.Path(path)
-        system = directory.getFileSystem(self.spark._jsparkSession.sessionState().newHadoopConf())
-        system.mkdirs(directory)
-        system.deleteOnExit(directory)
+        directory.getFileSystem(self.spark._jsparkSession.sessionState().newHadoopConf()).deleteOnExit(directory)
         return path
 
     def columns(self, query: str) -> tuple[Column, ...]:
@@ -173,32 +175,39 @@ class SparkCatalog:
         with _refusals():
             return columns_of(self.spark._jsparkSession.sql(query).schema())
 
-    def open_probe(self, source: str, options: dict[str, str], columns: tuple[Column, ...]) -> str:
-        """A passing view over a data source.
+    def open_source(
+        self, name: str, source: str, options: dict[str, str], columns: tuple[Column, ...]
+    ) -> tuple[str, ...]:
+        """Make a temporary view over a data source; see :class:`catalog.planner.Session`.
 
         Raises:
             AnalysisError: the source cannot be read.
         """
-        name = f"__sqlx_probe_{uuid.uuid4().hex}"
         reader = self.spark.read.format(source).options(**options)
-        if columns:
-            reader = reader.schema(", ".join(f"{part_text(c.name)} {c.type}" for c in columns))
+        schema = ", ".join(f"{part_text(c.name)} {c.type}" for c in columns)
         with _refusals():
-            reader.load().createOrReplaceTempView(name)
-        return name
+            frame = (reader.schema(schema) if columns else reader).load()
+            arrival = _arrival(frame._jdf.queryExecution().analyzed())
+            extra = [f"{expression} AS __arrived{n}" for n, expression in enumerate(arrival)]
+            frame.selectExpr("*", *extra).createOrReplaceTempView(part_text(name))
+        return arrival
 
-    def close_probe(self, name: str) -> None:
-        """Drop a passing view."""
+    def close_source(self, name: str) -> None:
+        """Drop such a view."""
         self.spark.catalog.dropTempView(name)
 
     def arrival(self, relation: str) -> tuple[str, ...]:
         """How the rows of a relation arrived, as ORDER BY expressions over them; () where Spark does not know."""
-        plan = self.spark._jsparkSession.sql(f"SELECT * FROM {relation}").queryExecution().analyzed()
-        hidden = {str(a.name()): str(a.dataType().simpleString()) for a in _java_list(plan.child().metadataOutput())}
-        fields = hidden.get("_metadata", "")
-        if "file_modification_time:" not in fields:
-            return ()
-        return PARQUET_ARRIVAL if "row_index:" in fields else FILE_ARRIVAL
+        return _arrival(self.spark._jsparkSession.sql(f"SELECT * FROM {relation}").queryExecution().analyzed().child())
+
+
+def _arrival(plan: Any) -> tuple[str, ...]:
+    """By the hidden columns of an analysed plan: those of files say when a file was written and where a row stood."""
+    hidden = {str(column.name()): str(column.dataType().json()) for column in _java_list(plan.metadataOutput())}
+    fields = hidden.get("_metadata", "")
+    if '"file_modification_time"' not in fields:
+        return ()
+    return PARQUET_ARRIVAL if '"row_index"' in fields else FILE_ARRIVAL
 
 
 @contextmanager

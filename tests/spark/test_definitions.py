@@ -1,0 +1,343 @@
+"""Definitions in a real session: what Spark's catalog shows of them, and what reading them answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog.definitions import Definition
+from catalog.relations import as_of_sql, history_sql
+from catalog.spark import SparkCatalog
+from sqlx.ddl import carets, parse_definition
+from sqlx.errors import BindError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Definitions:
+    """Runs statements as the session's parser does, and plain SQL."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.catalog = SparkCatalog(spark)
+
+    def run(self, text: str) -> list[tuple[Any, ...]]:
+        statement = parse_definition(text)
+        if statement is not None:
+            with carets(text):
+                lowered = self.catalog.plan_statement(statement)
+            for prepared in lowered.prepare:
+                self.spark.sql(prepared)
+            text = lowered.final
+        return [tuple(row) for row in self.spark.sql(text).collect()]
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return sorted(self.run(query), key=repr)
+
+    def history(self, name: str) -> list[tuple[Any, ...]]:
+        entry = self.catalog.resolve(name)
+        assert entry is not None
+        columns = ", ".join(c.name for c in entry.columns if not c.name.startswith("valid_"))
+        times = "date_format(valid_from, 'HH:mm'), date_format(valid_to, 'HH:mm')"
+        return self.rows(f"SELECT {columns}, {times} FROM ({history_sql(entry)})")
+
+    def as_of(self, name: str, time: str) -> list[tuple[Any, ...]]:
+        entry = self.catalog.resolve(name)
+        assert entry is not None
+        return self.rows(as_of_sql(entry, f"TIMESTAMP'2024-01-01 {time}'"))
+
+    def tables(self) -> set[str]:
+        return {row[1] for row in self.run("SHOW TABLES")}
+
+
+@pytest.fixture
+def db(spark: SparkSession) -> Iterator[Definitions]:
+    """A database of its own for a test."""
+    spark.sql("CREATE DATABASE defs")
+    spark.sql("USE defs")
+    temporary = {t.name for t in spark.catalog.listTables() if t.isTemporary}
+    yield Definitions(spark)
+    for table in spark.catalog.listTables():
+        if table.isTemporary and table.name not in temporary:
+            spark.catalog.dropTempView(table.name)
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE defs CASCADE")
+
+
+def at(time: str) -> str:
+    return f"TIMESTAMP'2024-01-01 {time}'"
+
+
+RATES = "(ccy STRING, rate INT, op STRING, ts TIMESTAMP)"
+# EUR: two versions of equal time, then ended; USD: an older row arrives after a newer one; a NULL key and a NULL time.
+ROWS = [
+    f"('EUR', 1, 'set', {at('10:00')}), ('EUR', 2, 'set', {at('10:00')})",
+    f"('USD', 7, 'set', {at('11:00')}), ('USD', 6, 'set', {at('09:00')})",
+    f"('EUR', 3, 'del', {at('12:00')}), (NULL, 4, 'set', {at('12:00')}), ('GBP', 5, 'set', NULL)",
+]
+
+
+def fill(db: Definitions, name: str) -> None:
+    # One file an INSERT: the order of rows within one that is written by several tasks is not theirs to keep.
+    for rows in ROWS:
+        db.run(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM (VALUES {rows}) AS t(ccy, rate, op, ts)")
+
+
+def test_columns_only_keeps_rows_in_a_table_beside_it(db: Definitions) -> None:
+    db.run(f"CREATE VERSIONED TABLE rates {RATES} KEYS (ccy) TIMESTAMP BY ts APPLY AS DELETE WHEN op = 'del'")
+    entry = db.catalog.resolve("rates")
+    assert entry is not None
+    target = db.catalog.insert_target(entry)
+    assert target == "`spark_catalog`.`defs`.`rates__log`"
+    assert db.rows("SELECT * FROM rates") == []
+    fill(db, target)
+    assert db.rows("SELECT ccy, rate FROM rates") == [("USD", 7)]
+    assert db.history("rates") == [
+        ("EUR", 2, "set", db_time("10:00"), "10:00", "12:00"),
+        ("USD", 6, "set", db_time("09:00"), "09:00", "11:00"),
+        ("USD", 7, "set", db_time("11:00"), "11:00", None),
+    ]
+    assert [row[:2] for row in db.as_of("rates", "10:30")] == [("EUR", 2), ("USD", 6)]
+    assert [row[:2] for row in db.as_of("rates", "12:00")] == [("USD", 7)]
+    assert db.as_of("rates", "08:59") == []
+
+
+def db_time(time: str) -> Any:
+    from datetime import datetime
+
+    hour, minute = time.split(":")
+    return datetime(2024, 1, 1, int(hour), int(minute))  # Spark hands out naive local times, here UTC
+
+
+def test_spark_shows_definitions_like_any_view(db: Definitions) -> None:
+    db.run(
+        f"CREATE VERSIONED TABLE rates {RATES} KEYS (ccy) TIMESTAMP BY ts HISTORY RETENTION INTERVAL 7 DAYS"
+        " TBLPROPERTIES ('owner' = 'it''s me')"
+    )
+    assert {"rates", "rates__log"} <= db.tables()
+    assert [row[:2] for row in db.run("DESCRIBE rates")] == [
+        ("ccy", "string"),
+        ("rate", "int"),
+        ("op", "string"),
+        ("ts", "timestamp"),
+    ]
+    properties = dict(db.run("SHOW TBLPROPERTIES rates"))
+    assert properties["owner"] == "it's me"
+    assert properties["sqlx.kind"] == "versioned"
+    assert properties["sqlx.retention_us"] == str(7 * 86_400_000_000)
+    assert any("sqlx.timestamp_by=ts" in str(row[1]) for row in db.run("DESCRIBE EXTENDED rates"))
+    assert db.run("SHOW VERSIONED TABLES") == [
+        ("rates", "VERSIONED TABLE", "ccy", "ts", "7 DAYS", "`spark_catalog`.`defs`.`rates__log`")
+    ]
+    assert db.run("SHOW STREAMS") == []
+    assert db.run("SHOW UPSERT TABLES") == []
+
+
+def test_a_definition_is_found_from_other_databases_and_sessions(db: Definitions) -> None:
+    db.run("CREATE TABLE t (id INT, at TIMESTAMP) USING parquet")
+    db.run("CREATE UPSERT TABLE latest FROM t KEYS (ID) TIMESTAMP BY t.at")
+    db.run(f"INSERT INTO t VALUES (1, {at('10:00')})")
+    db.run("USE default")
+    try:
+        other = Definitions(db.spark.newSession())
+        for definitions in (db, other):
+            entry = definitions.catalog.resolve("defs.latest")
+            assert entry is not None
+            assert (entry.name, entry.keys, entry.relation) == ("defs.latest", ("id",), "`spark_catalog`.`defs`.`t`")
+            assert definitions.catalog.resolve("latest") is None
+            assert definitions.catalog.resolve(("spark_catalog", "DEFS", "Latest")) is not None
+            assert definitions.catalog.resolve("elsewhere.defs.latest") is None
+            assert len(definitions.rows("SELECT * FROM defs.latest")) == 1
+    finally:
+        db.run("USE defs")
+
+
+def test_an_upsert_table_shows_what_arrived_last(db: Definitions) -> None:
+    db.run(f"CREATE UPSERT TABLE rates {RATES} KEYS (ccy) TIMESTAMP BY ts APPLY AS DELETE WHEN op = 'del'")
+    fill(db, "rates__log")
+    assert db.rows("SELECT ccy, rate FROM rates") == [("USD", 6)]
+
+
+def test_a_sequence_decides_what_came_last(db: Definitions) -> None:
+    rows = f"VALUES ('a', 1, {at('10:00')}, 2), ('a', 2, {at('10:00')}, 1), ('a', 3, {at('09:00')}, 9)"
+    query = f"SELECT * FROM {rows} AS t(k, v, ts, seq)"
+    db.run(f"CREATE VERSIONED TABLE v KEYS (k) TIMESTAMP BY ts SEQUENCE BY seq AS {query}")
+    db.run(f"CREATE UPSERT TABLE u KEYS (k) SEQUENCE BY seq TIMESTAMP BY ts AS {query}")
+    assert db.rows("SELECT v FROM v") == [(1,)]
+    assert db.rows("SELECT v FROM u") == [(3,)]
+
+
+def test_a_query_means_its_names_where_it_was_defined(db: Definitions) -> None:
+    db.run("CREATE TABLE raw (id INT, millis BIGINT) USING parquet")
+    db.run("INSERT INTO raw VALUES (1, 1000), (2, NULL)")
+    db.run("CREATE STREAM orders TIMESTAMP BY at AS SELECT id, timestamp_millis(millis) AS at FROM raw")
+    db.run("CREATE STREAM named (number BIGINT, time) FROM raw AS r(a, b) TIMESTAMP BY timestamp_millis(time)")
+    db.run("USE default")
+    try:
+        assert [row[0] for row in db.rows("SELECT * FROM defs.orders")] == [1, 2]
+        assert [row[:2] for row in db.run("DESCRIBE defs.named")] == [("number", "bigint"), ("time", "bigint")]
+        assert db.rows("SELECT * FROM defs.named") == [(1, 1000), (2, None)]
+        entry = db.catalog.resolve("defs.orders")
+        assert entry is not None
+        assert entry.relation == "`spark_catalog`.`defs`.`orders__source`"
+    finally:
+        db.run("USE defs")
+
+
+def test_using_reads_files_that_come_later_too(db: Definitions, tmp_path: Path) -> None:
+    folder = tmp_path / "rates"
+    folder.mkdir()
+    (folder / "a.csv").write_text("ccy,rate,at\nEUR,1,2024-01-01 10:00:00\nEUR,2,2024-01-01 10:00:00\n")
+    options = f"OPTIONS (path '{folder}', header true)"
+    db.run(f"CREATE VERSIONED TABLE rates USING csv {options} KEYS (ccy) TIMESTAMP BY to_timestamp(at)")
+    db.run(f"CREATE TEMPORARY STREAM typed (ccy STRING, rate INT, at TIMESTAMP) USING csv {options} TIMESTAMP BY at")
+    assert db.rows("SELECT rate FROM rates") == [("2",)]
+    (folder / "b.csv").write_text("ccy,rate,at\nEUR,3,2024-01-01 11:00:00\n")
+    assert db.catalog.resolve("rates") is not None
+    assert db.rows("SELECT rate FROM rates") == [("3",)]
+    assert db.catalog.resolve("typed") is not None
+    assert db.rows("SELECT rate FROM typed") == [(1,), (2,), (3,)]
+    entry = db.catalog.resolve("rates")
+    assert entry is not None
+    assert entry.arrival[-1] == "monotonically_increasing_id()"
+    db.run("DROP VERSIONED TABLE rates")
+    assert (folder / "a.csv").exists()
+    assert "rates__source" not in db.tables()
+
+
+def test_an_scd2_table_has_gaps_and_an_open_end(db: Definitions) -> None:
+    db.run("CREATE TABLE dim (id INT, v STRING, valid_from TIMESTAMP, until TIMESTAMP) USING parquet")
+    db.run(
+        f"INSERT INTO dim VALUES (1, 'a', {at('10:00')}, {at('11:00')}), (1, 'b', {at('11:00')}, {at('12:00')}),"
+        f" (1, 'c', {at('13:00')}, NULL), (2, 'x', {at('10:00')}, {at('10:00')}),"
+        f" (3, 'y', {at('10:00')}, {at('11:00')}),"
+        " (4, 'z', TIMESTAMP'2024-01-01 10:00', TIMESTAMP'9999-12-31 00:00')"
+    )
+    db.run("CREATE VERSIONED TABLE d FROM SCD2 TABLE dim KEYS (id) VALID (valid_from, until)")
+    assert db.rows("SELECT id, v FROM d") == [(1, "c"), (4, "z")]
+    assert [(r[0], r[1], *r[3:]) for r in db.history("d")] == [
+        (1, "a", "10:00", "11:00"),
+        (1, "b", "11:00", "12:00"),
+        (1, "c", "13:00", None),
+        (3, "y", "10:00", "11:00"),
+        (4, "z", "10:00", None),
+    ]
+    assert [row[:2] for row in db.as_of("d", "11:00")] == [(1, "b"), (4, "z")]
+    assert [row[:2] for row in db.as_of("d", "12:30")] == [(4, "z")]
+
+
+def test_temporary_definitions_live_in_the_session(db: Definitions) -> None:
+    db.run(f"CREATE TEMPORARY VERSIONED TABLE rates {RATES} KEYS (ccy) TIMESTAMP BY ts APPLY AS DELETE WHEN op = 'del'")
+    entry = db.catalog.resolve("rates")
+    assert entry is not None
+    assert entry.temporary
+    target = db.catalog.insert_target(entry)
+    assert target == "`rates__log`"
+    fill(db, target)
+    assert db.rows("SELECT ccy, rate FROM rates") == [("USD", 7)]
+    assert Definitions(db.spark.newSession()).catalog.resolve("rates") is None
+    assert db.run("SHOW VERSIONED TABLES")[0][:3] == ("rates", "TEMPORARY VERSIONED TABLE", "ccy")
+    db.run("DROP VERSIONED TABLE rates")
+    assert db.tables() & {"rates", "rates__log"} == set()
+
+
+def test_or_replace_starts_anew_and_if_not_exists_keeps(db: Definitions) -> None:
+    first = f"VERSIONED TABLE IF NOT EXISTS rates {RATES} KEYS (ccy) TIMESTAMP BY ts"
+    db.run(f"CREATE {first}")
+    db.run(f"INSERT INTO rates__log VALUES ('EUR', 1, 'set', {at('10:00')})")
+    db.run(f"CREATE {first}")
+    assert len(db.rows("SELECT * FROM rates")) == 1
+    db.run(f"CREATE OR REPLACE VERSIONED TABLE rates {RATES} KEYS (ccy, op) TIMESTAMP BY ts")
+    assert db.rows("SELECT * FROM rates") == []
+    db.run("CREATE OR REPLACE STREAM rates TIMESTAMP BY d AS SELECT 1 AS a, DATE'2024-01-01' AS d")
+    assert db.tables() == {"rates", "rates__source"}
+    db.run("DROP STREAM IF EXISTS rates")
+    db.run("DROP STREAM IF EXISTS rates")
+    assert db.tables() == set()
+
+
+def test_the_users_own_tables_are_never_touched(db: Definitions) -> None:
+    db.run("CREATE TABLE t (id INT, ts TIMESTAMP) USING parquet")
+    db.run("CREATE TABLE s__log (id INT) USING parquet")
+    for text in (
+        "CREATE OR REPLACE STREAM t (id INT, ts TIMESTAMP) TIMESTAMP BY ts",
+        "CREATE STREAM IF NOT EXISTS t (id INT, ts TIMESTAMP) TIMESTAMP BY ts",
+        "CREATE STREAM s (id INT, ts TIMESTAMP) TIMESTAMP BY ts",
+        "DROP STREAM t",
+    ):
+        with pytest.raises(BindError):
+            db.run(text)
+    db.run("CREATE STREAM v FROM t TIMESTAMP BY ts")
+    db.run("DROP STREAM v")
+    assert db.tables() == {"t", "s__log"}
+
+
+PROCESS = """
+import json, sys
+from pyspark.sql import SparkSession
+from catalog.spark import SparkCatalog
+from catalog.relations import history_sql
+from sqlx.ddl import parse_definition
+
+home, texts = sys.argv[1], json.loads(sys.argv[2])
+spark = (
+    SparkSession.builder.master("local[1]").enableHiveSupport()
+    .config("spark.sql.warehouse.dir", f"{home}/warehouse").config("spark.ui.enabled", "false")
+    .config("spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={home}/metastore;create=true")
+    .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}").getOrCreate()
+)
+catalog = SparkCatalog(spark)
+for text in texts:
+    statement = parse_definition(text)
+    if statement is not None:
+        lowered = catalog.plan_statement(statement)
+        for prepared in lowered.prepare:
+            spark.sql(prepared)
+        text = lowered.final
+    if text.startswith("history "):
+        text = history_sql(catalog.resolve(text.split()[1]))
+    rows = [[str(value) for value in row] for row in spark.sql(text).collect()]
+print("ROWS " + json.dumps(sorted(rows)))
+"""
+
+
+def in_a_process(home: Path, *texts: str) -> list[list[str]]:
+    command = [sys.executable, "-c", PROCESS, str(home), json.dumps(texts)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    printed = [line for line in done.stdout.splitlines() if line.startswith("ROWS ")]
+    assert printed, done.stderr[-3000:]
+    rows: list[list[str]] = json.loads(printed[0][5:])
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_another_process_sees_and_reads_them(tmp_path: Path) -> None:
+    define = "CREATE VERSIONED TABLE rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts"
+    wide = ", ".join(f"a_rather_long_name_of_a_column_{n} STRING" for n in range(150))
+    insert = f"INSERT INTO rates__log VALUES ('EUR', 1, {at('10:00')}), ('EUR', 2, {at('11:00')})"
+    in_a_process(tmp_path, define, insert, f"CREATE STREAM wide ({wide}, ts TIMESTAMP) TIMESTAMP BY ts", "SHOW TABLES")
+    assert in_a_process(tmp_path, "SHOW STREAMS", "SELECT ccy, rate FROM rates") == [["EUR", "2"]]
+    assert in_a_process(tmp_path, "SHOW STREAMS", "history rates") == [
+        ["EUR", "1", "2024-01-01 10:00:00", "2024-01-01 10:00:00", "2024-01-01 11:00:00"],
+        ["EUR", "2", "2024-01-01 11:00:00", "2024-01-01 11:00:00", "None"],
+    ]
+
+
+def refusal(db: Definitions, text: str) -> str:
+    with pytest.raises(BindError) as caught:
+        db.run(text)
+    return caught.value.getMessage()
+
+
+def test_parsed_statements_are_definitions() -> None:
+    assert isinstance(parse_definition("CREATE STREAM s (ts DATE) TIMESTAMP BY ts"), Definition)
