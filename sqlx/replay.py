@@ -52,7 +52,9 @@ class ReplayDriver:
     ...   CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts;
     ...   CREATE VERSIONED TABLE rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts;
     ...   SELECT o.id, r.rate FROM STREAM orders o JOIN rates r AS OF o.ts ON o.ccy = r.ccy''')
-    >>> driver.push([("rates", {"ccy": "EUR", "rate": 105, "ts": 10}), ("orders", {"id": 1, "ccy": "EUR", "ts": 25})])[0].row
+    >>> driver.push([("rates", {"ccy": "EUR", "rate": 105, "ts": 10})])
+    []
+    >>> driver.push([("orders", {"id": 1, "ccy": "EUR", "ts": 25})])[0].row
     {'id': 1, 'rate': 105}
     """
 
@@ -64,7 +66,7 @@ class ReplayDriver:
         self._inputs = compiled.pushed
         self._columns = [column.name for column in compiled.plan.root.columns]
         self._changes: list[Change] = []
-        self._topology = Topology(compiled.engine, compiled.plan.root, compiled.derived, tasks, self._on_change)
+        self._topology = Topology(compiled, tasks, self._on_change)
         self._now_ms = 0
 
     def push(self, records: Sequence[Record]) -> list[Change]:
@@ -125,10 +127,10 @@ class ReplayDriver:
             raise BindError("REPLAY.UNKNOWN_INPUT", name=name, suggestion=suggestion)
         columns = {column.name.lower(): column for column in entry.columns}
         given = {column.lower(): value for column, value in row.items()}
-        for column in row:
-            if column.lower() not in columns:
-                suggestion = did_you_mean(column, [c.name for c in entry.columns])
-                raise BindError("REPLAY.UNKNOWN_COLUMN", name=entry.name, column=column, suggestion=suggestion)
+        for unknown in row:
+            if unknown.lower() not in columns:
+                suggestion = did_you_mean(unknown, [c.name for c in entry.columns])
+                raise BindError("REPLAY.UNKNOWN_COLUMN", name=entry.name, column=unknown, suggestion=suggestion)
         values = []
         for key, column in columns.items():
             kind = parse_type(column.type)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from sqlglot.errors import SqlglotError
 
 from catalog import MemoryCatalog
 from catalog.binding import AnalysisError
-from catalog.definitions import name_text
 from catalog.entries import Column, Entry
 from sqlx.errors import BindError
 from sqlx.replay_types import TypeTextError, common_type, from_duckdb, parse_type
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1024)
-def parse_sql(text: str) -> exp.Expression:
+def parse_sql(text: str) -> exp.Expr:
     """The tree of a plain Spark query; copy it before changing it.
 
     Raises:
@@ -36,14 +34,14 @@ def parse_sql(text: str) -> exp.Expression:
     return tree.transform(_casts_as_spark)
 
 
-def _casts_as_spark(node: exp.Expression) -> exp.Expression:
+def _casts_as_spark(node: exp.Expr) -> exp.Expr:
     """CAST fails on what cannot be cast, as Spark's does by default; only try_cast answers NULL."""
     if isinstance(node, exp.TryCast) and not node.args.get("safe"):
         return exp.Cast(this=node.this, to=node.args["to"])
     return node
 
 
-def duckdb_text(tree: exp.Expression) -> str:
+def duckdb_text(tree: exp.Expr) -> str:
     """A tree of Spark SQL in DuckDB's words.
 
     Raises:
@@ -99,9 +97,8 @@ class Engine:
         Raises:
             duckdb.Error: a value cannot be calculated.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.connection.execute(query, parameters).fetchall()
+        rows: list[tuple[Any, ...]] = self.connection.execute(query, parameters).fetchall()
+        return rows
 
 
 class DuckDbBinder:
@@ -191,8 +188,3 @@ def _missing(reason: str) -> tuple[str, str]:
             name = name.split('"')[0] if place == 0 else name.split(" does not exist")[0]
             return (name, "") if place == 0 else ("", name)
     return "", ""
-
-
-def quoted_name(parts: tuple[str, ...]) -> str:
-    """A name as Spark SQL quotes it."""
-    return name_text(parts)

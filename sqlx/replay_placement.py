@@ -30,7 +30,8 @@ def task_of(key: Sequence[Any], kinds: Sequence[SparkType], tasks: int) -> int:
 def xxhash64(values: Sequence[Any], kinds: Sequence[SparkType]) -> int:
     """Spark's ``xxhash64(values)``: the hash of a column is the seed of the next; NULL leaves it as it is.
 
-    >>> xxhash64(["Spark", [123], 2], [SparkType("string"), SparkType("array", fields=(("", SparkType("int")),)), SparkType("int")])
+    >>> kinds = [SparkType("string"), SparkType("array", fields=(("", SparkType("int")),)), SparkType("int")]
+    >>> xxhash64(["Spark", [123], 2], kinds)
     5602566077635097486
     """
     state = _SEED

@@ -38,7 +38,7 @@ class NotSimple(Exception):
     """The fragment holds something that is left to DuckDB."""
 
 
-def row_function(tree: exp.Expression, read: str, columns: tuple[Column, ...], width: int) -> RowFunction | None:
+def row_function(tree: exp.Expr, read: str, columns: tuple[Column, ...], width: int) -> RowFunction | None:
     """The fragment as a function from a row of the relation ``read`` to its rows, or None.
 
     Args:
@@ -60,7 +60,7 @@ def row_function(tree: exp.Expression, read: str, columns: tuple[Column, ...], w
     return lambda row: [tuple([value(row) for value in values])] if all(test(row) is True for test in tests) else []
 
 
-def _query(tree: exp.Expression | None, read: str, columns: tuple[Column, ...]) -> Rowset:
+def _query(tree: exp.Expr | None, read: str, columns: tuple[Column, ...]) -> Rowset:
     if not isinstance(tree, exp.Select):
         raise NotSimple
     plain = {"expressions", "from_", "joins", "where"}
@@ -74,7 +74,7 @@ def _query(tree: exp.Expression | None, read: str, columns: tuple[Column, ...]) 
     return Rowset([item for expression in tree.expressions for item in _items(expression, scope)], tests)
 
 
-def _relation(relation: exp.Expression, read: str, columns: tuple[Column, ...]) -> Rowset:
+def _relation(relation: exp.Expr, read: str, columns: tuple[Column, ...]) -> Rowset:
     name = relation.alias_or_name.lower()
     if isinstance(relation, exp.Table) and relation.name == read and not relation.args.get("joins"):
         _only_alias(relation)
@@ -87,7 +87,7 @@ def _relation(relation: exp.Expression, read: str, columns: tuple[Column, ...]) 
     raise NotSimple
 
 
-def _only_alias(relation: exp.Expression) -> None:
+def _only_alias(relation: exp.Expr) -> None:
     alias = relation.args.get("alias")
     others = [value for name, value in relation.args.items() if value and name not in ("this", "alias")]
     if others or (alias is not None and alias.args.get("columns")):
@@ -107,7 +107,7 @@ def _lateral(join: exp.Join, scope: Rowset) -> list[Named]:
     return [c._replace(relation=name) for item in select.expressions for c in _items(item, scope)]
 
 
-def _items(expression: exp.Expression, scope: Rowset) -> list[Named]:
+def _items(expression: exp.Expr, scope: Rowset) -> list[Named]:
     if isinstance(expression, exp.Star):
         return _star(expression, scope.columns, scope)
     if isinstance(expression, exp.Column) and isinstance(expression.this, exp.Star):
@@ -139,7 +139,7 @@ def _pick(index: int) -> Value:
     return lambda row: row[index]
 
 
-def _value(expression: exp.Expression, scope: Rowset) -> Named:
+def _value(expression: exp.Expr, scope: Rowset) -> Named:
     if isinstance(expression, exp.Column):
         return _column(expression, scope)
     if isinstance(expression, exp.Paren):
@@ -175,7 +175,7 @@ def _cast(cast: exp.Cast, scope: Rowset) -> Named:
     return found._replace(type=after.text)
 
 
-def _test(expression: exp.Expression, scope: Rowset) -> Value:
+def _test(expression: exp.Expr, scope: Rowset) -> Value:
     """A condition in SQL's three-valued logic: True, False or None."""
     if isinstance(expression, exp.Paren):
         return _test(expression.this, scope)
@@ -226,6 +226,6 @@ def _compared(expression: exp.EQ | exp.NEQ, scope: Rowset) -> Value:
 
     def compared(row: Values) -> bool | None:
         first, second = one(row), other(row)
-        return None if first is None or second is None else (first == second) is wanted
+        return None if first is None or second is None else bool(first == second) is wanted
 
     return compared

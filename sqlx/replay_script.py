@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from threading import get_ident
 from typing import NoReturn
 
 from catalog import MemoryCatalog
 from catalog.binding import bind_entry, declared_relation
-from catalog.definitions import Definition, Drop, name_text
+from catalog.definitions import Definition, Drop
 from catalog.entries import Entry
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
@@ -15,6 +17,7 @@ from sqlx.dialect import LexicalError, Span, tokenize
 from sqlx.errors import BindError, TemporalParseError
 from sqlx.plan import Fragment, Plan
 from sqlx.replay_duckdb import DuckDbBinder, Engine, EngineAnalyzer
+from sqlx.replay_fragments import FragmentRunner
 
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 
@@ -28,13 +31,13 @@ class Script:
         catalog: the definitions.
         plan: the query.
         derived: name (lower case) to the query behind a definition over other definitions.
-        notes: what the compiler wants to say once.
     """
 
     engine: Engine
     catalog: MemoryCatalog
     derived: dict[str, Fragment] = field(default_factory=dict)
     plan: Plan = field(init=False)
+    runners: dict[tuple[Fragment, bool], FragmentRunner] = field(default_factory=dict)
 
     @property
     def pushed(self) -> dict[str, Entry]:
@@ -42,14 +45,34 @@ class Script:
         entries = (self.catalog.resolve(name) for name in self.catalog.names())
         return {e.name.lower(): e for e in entries if e is not None and e.name.lower() not in self.derived}
 
+    def runner(self, fragment: Fragment, reads_table: bool = False) -> FragmentRunner:
+        """What runs a fragment; it keeps no rows, so that all drivers of the script share it.
+
+        Raises:
+            UnsupportedError: the fragment would need memory.
+        """
+        if (fragment, reads_table) not in self.runners:
+            self.runners[fragment, reads_table] = FragmentRunner(self.engine, fragment, reads_table)
+        return self.runners[fragment, reads_table]
+
 
 def read_script(text: str) -> Script:
-    """Read a script.
+    """Read a script; the same text again costs nothing.
 
     Raises:
         TemporalParseError: it is not definitions and one query, or one of them is broken.
         BindError, UnsupportedError: a name or type does not fit, or replay cannot run it.
     """
+    return _read_once(text, get_ident())  # a DuckDB connection belongs to one thread
+
+
+@lru_cache(maxsize=64)
+def _read_once(text: str, thread: int) -> Script:
+    del thread
+    return _read(text)
+
+
+def _read(text: str) -> Script:
     engine = Engine()
     script = Script(engine, MemoryCatalog())
     queries: list[str] = []
@@ -128,8 +151,3 @@ def _source(script: Script, definition: Definition) -> str | None:
 
 def _compiled(script: Script, query: str) -> Plan:
     return compile_query(query, DuckDbBinder(script.engine, script.catalog), streaming=True)
-
-
-def full_name(entry: Entry) -> str:
-    """A definition's name as Spark SQL quotes it."""
-    return name_text(tuple(part.strip("`") for part in entry.name.split(".")))

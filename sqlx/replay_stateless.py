@@ -20,7 +20,7 @@ _PARTS = {"group": "GROUP BY", "distinct": "DISTINCT", "having": "HAVING", "qual
 IsLive = Callable[[exp.Table], bool]
 
 
-def check_stateless(tree: exp.Expression, is_live: IsLive) -> None:
+def check_stateless(tree: exp.Expr, is_live: IsLive) -> None:
     """Refuse what needs memory.
 
     Args:
@@ -48,7 +48,7 @@ def refuse(what: str) -> NoReturn:
     raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", what=what, hint=_HINT)
 
 
-def _reads_live(node: exp.Expression, is_live: IsLive) -> bool:
+def _reads_live(node: exp.Expr, is_live: IsLive) -> bool:
     return any(is_live(table) or _live_cte(table, is_live) for table in node.find_all(exp.Table))
 
 
@@ -61,24 +61,24 @@ def cte_of(table: exp.Table) -> exp.CTE | None:
     """The common table expression that a name means, if it means one."""
     if table.db or not table.name:
         return None
-    inside: exp.Expression | None = table
+    inside: exp.Expr | None = table
     while inside is not None:
         with_clause = inside.args.get("with_") or inside.args.get("with")
         for cte in reversed(with_clause.expressions if with_clause else []):
-            if cte.alias.lower() == table.name.lower() and not _is_within(table, cte):
-                return cte  # type: ignore[no-any-return]
+            if isinstance(cte, exp.CTE) and cte.alias.lower() == table.name.lower() and not _is_within(table, cte):
+                return cte
         inside = inside.parent
     return None
 
 
-def _is_within(node: exp.Expression, ancestor: exp.Expression) -> bool:
-    above: exp.Expression | None = node
+def _is_within(node: exp.Expr, ancestor: exp.Expr) -> bool:
+    above: exp.Expr | None = node
     while above is not None and above is not ancestor:
         above = above.parent
     return above is ancestor
 
 
-def _sources_live(select: exp.Select, is_live: IsLive) -> list[exp.Expression]:
+def _sources_live(select: exp.Select, is_live: IsLive) -> list[exp.Expr]:
     """The relations of a FROM clause that yield live rows."""
     from_clause = select.args.get("from_") or select.args.get("from")
     relations = [from_clause.this] if from_clause else []
@@ -99,13 +99,13 @@ def _check_select(select: exp.Select, is_live: IsLive) -> None:
         _check_expression(expression, is_live)
 
 
-def _check_parts(node: exp.Expression) -> None:
+def _check_parts(node: exp.Expr) -> None:
     for name, what in _PARTS.items():
         if node.args.get(name):
             refuse(what)
 
 
-def _check_expression(expression: exp.Expression, is_live: IsLive) -> None:
+def _check_expression(expression: exp.Expr, is_live: IsLive) -> None:
     for node in expression.walk(prune=lambda n: isinstance(n, exp.Query)):
         if isinstance(node, exp.Window):
             refuse("A window function")

@@ -1,9 +1,12 @@
-"""The running plan: records go in at sources, through fragments and operators, one at a time to the end (semantics.md 1.1)."""
+"""The running plan: records go in at sources and pass fragments and operators, one at a time to the end.
+
+Source: semantics.md 1.1.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +14,10 @@ from catalog.definitions import name_text
 from catalog.entries import Entry
 from catalog.relations import alias_text
 from sqlx.plan import AsOfJoin, Fragment, PlanNode, Source, TableLookup
-from sqlx.replay_duckdb import Engine
 from sqlx.replay_fragments import FragmentRunner
 from sqlx.replay_operators import ALWAYS_COUNTED, OperatorHost
 from sqlx.replay_rows import Values
+from sqlx.replay_script import Script
 from sqlx.replay_values import from_micros, to_micros
 from udtf.record import LateRow, Side
 from udtf.time import Micros
@@ -53,30 +56,28 @@ class Topology:
     """Builds and runs a plan.
 
     Args:
-        engine: runs the fragments.
-        root: the query.
-        derived: name (lower case) to the query behind a definition that reads another one.
+        script: the query and its definitions.
         tasks: how many tasks each operator has.
         on_change: is called with op, values and time of every change of the result.
     """
 
-    def __init__(
-        self, engine: Engine, root: Fragment, derived: Mapping[str, Fragment], tasks: int, on_change: OnChange
-    ) -> None:
-        self.engine, self.derived, self.tasks, self.on_change = engine, derived, tasks, on_change
+    def __init__(self, script: Script, tasks: int, on_change: OnChange) -> None:
+        self.script, self.tasks = script, tasks
         self.outlets: dict[PlanNode, Outlet] = {}
         self.hosts: dict[PlanNode, OperatorHost] = {}
-        self.clocks: dict[str, FragmentRunner] = {}
+        self.sources: dict[str, tuple[Outlet, FragmentRunner]] = {}
         self.late: list[dict[str, Any]] = []
-        self._read(root, lambda values, origin: on_change("insert", values, origin.time))
+        self._read(script.plan.root, lambda values, origin: on_change("insert", values, origin.time))
 
     def process(self, entry: Entry, values: Values) -> None:
         """Take one record of a source."""
-        outlet = self.outlets.get(Source(entry))
-        if outlet is None:
+        if entry.name not in self.sources:
             return  # no part of the query reads it
-        names = (column.name for column in entry.columns)
-        outlet.deliver(values, Origin(self._event_time(entry, values), dict(zip(names, values, strict=True))))
+        outlet, clock = self.sources[entry.name]
+        (read,) = clock.reads
+        ((time,),) = clock.run(read, values)
+        names = [column.name for column in entry.columns]
+        outlet.deliver(values, Origin(to_micros(time), dict(zip(names, values, strict=True))))
 
     def restart(self) -> None:
         """Snapshot all operators, forget them, and restore them."""
@@ -94,7 +95,7 @@ class Topology:
 
     def _read(self, fragment: Fragment, sink: Sink, feeds_table: bool = False) -> None:
         """Let a fragment read its relations, and give its rows to the sink."""
-        runner = FragmentRunner(self.engine, fragment, reads_table=feeds_table)
+        runner = self.script.runner(fragment, feeds_table)
         for read, node in runner.reads.items():
             self._outlet(node).add(feeds_table, runner, read, sink)
 
@@ -111,11 +112,12 @@ class Topology:
         entry = node.entry
         parts = tuple(part.strip("`") for part in entry.name.split("."))
         sql = f"SELECT {entry.timestamp_by} AS __time FROM {name_text(parts)} AS {alias_text(entry)}"
-        columns = self.engine.schema(sql)
+        columns = self.script.engine.schema(sql)
         clock = Fragment(sql, columns, ((name_text(parts), node),))
-        self.clocks[entry.name] = FragmentRunner(self.engine, clock, reads_table=True)
-        if entry.name.lower() in self.derived:
-            self._read(self.derived[entry.name.lower()], lambda values, _: self.process(entry, values), entry.is_table)
+        self.sources[entry.name] = self.outlets[node], self.script.runner(clock, reads_table=True)
+        derived = self.script.derived.get(entry.name.lower())
+        if derived is not None:
+            self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
 
     def _add_operator(self, node: AsOfJoin | TableLookup) -> None:
         host = self.hosts[node] = OperatorHost(node, self.tasks)
@@ -124,11 +126,6 @@ class Topology:
         self._read(node.right, lambda values, origin: self._on_row(host, "R", values, origin, True), feeds_table=True)
 
     # running
-
-    def _event_time(self, entry: Entry, values: Values) -> Micros | None:
-        runner = self.clocks[entry.name]
-        ((time,),) = runner.run(next(iter(runner.reads)), values) if runner.reads else ((None,),)
-        return to_micros(time)
 
     def _on_row(self, host: OperatorHost, side: Side, values: Values, origin: Origin, reads_source: bool) -> None:
         changes, late = host.on_row(side, values, origin.time)
@@ -142,6 +139,5 @@ class Topology:
 def _late(late: LateRow, row: dict[str, Any]) -> dict[str, Any]:
     """The input's columns and the four of semantics.md B7; lateness in microseconds."""
     stream_time = None if late.stream_time is None else from_micros(late.stream_time)
-    return {
-        **row, "_reason": late.reason, "_operator": late.operator, "_stream_time": stream_time, "_lateness": late.lateness,
-    }  # fmt: skip
+    facts = {"_reason": late.reason, "_operator": late.operator, "_stream_time": stream_time}
+    return {**row, **facts, "_lateness": late.lateness}
