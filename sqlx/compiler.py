@@ -18,9 +18,10 @@ from pyspark.errors import PySparkException
 
 from catalog.entries import Column, Entry
 from sqlx.bind import Binder
-from sqlx.dialect import CLAUSE_PAIRS, Span, Token, tokenize
+from sqlx.cut import check_leftovers, is_query, merge_using, with_clause
+from sqlx.dialect import Span, tokenize
 from sqlx.edits import Edits
-from sqlx.errors import BindError, RefusedBySpark, TemporalParseError, TemporalSqlError, UnsupportedError, did_you_mean
+from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, UnsupportedError, did_you_mean
 from sqlx.keyed_join import Inputs
 from sqlx.needed import needed_columns
 from sqlx.operators import builders
@@ -69,6 +70,7 @@ class Compiler:
     nodes: dict[str, PlanNode] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     visible: list[Standing] = field(default_factory=list)
+    before: list[Known] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.edits = Edits(self.text)
@@ -79,24 +81,11 @@ class Compiler:
         for level in scan(self.text).walk():
             for block in level.blocks:
                 self._block(block)
-        self._check_leftovers()
+        check_leftovers(self.text, self.edits)
         sql = self.edits.render()
-        columns = self._columns_of(sql) if self._is_query() else ()
+        columns = self._columns_of(sql) if is_query(self.text) else ()
         fragment = Fragment(sql, columns, self._reads(sql))
         return Plan(fragment, self.text, self.streaming, tuple(dict.fromkeys(self.notes)), self.edits.origin)
-
-    def _is_query(self) -> bool:
-        """Whether the text is a query alone: a command would be executed by asking for its columns."""
-        words = [t.word or t.text for t in tokenize(self.text)[:1]]
-        return words[0] in ("SELECT", "FROM", "(", "VALUES") or (words[0] == "WITH" and not self._writes())
-
-    def _writes(self) -> bool:
-        depth = 0
-        for token in tokenize(self.text):
-            depth += (token.text == "(") - (token.text == ")")
-            if depth == 0 and token.word in ("INSERT", "MERGE", "UPDATE", "DELETE"):
-                return True
-        return False
 
     def _columns_of(self, sql: str) -> tuple[Column, ...]:
         columns = self.binder.columns(sql)
@@ -133,9 +122,9 @@ class Compiler:
             self.edits.replace(found[1], target)
 
     def _block(self, block: Block) -> None:
-        self.visible = []
+        self.visible, self.before = [], []
         for item in block.items:
-            self._item(block, item)
+            self.before = [*self.before, *self._item(block, item)]
         for operator in self.visible:
             apply_names(self.text, block, self.edits, operator)
         for item in block.items:
@@ -216,7 +205,7 @@ class Compiler:
             return reader.read(relation, level)
         if self.streaming:
             return reader.read(relation, level)
-        prefix = self.with_clause(level, relation.span)
+        prefix = with_clause(self.text, self.edits, level, relation.span)
         body = self.edits.render(relation.body)
         sql = f"{prefix}SELECT * FROM {body}"
         columns = self._bound(sql, relation)
@@ -237,16 +226,16 @@ class Compiler:
         Raises:
             BindError: there is no such relation.
         """
-        if (
-            relation.kind != "name"
-            or self.binder.columns(f"SELECT * FROM {self.edits.render(relation.body)}") is not None
-        ):
+        known = relation.kind != "name" or self.binder.columns(f"SELECT * FROM {self.edits.render(relation.body)}")
+        if known:
             return
         name = ".".join(relation.parts)
         suggestion = did_you_mean(name, self.binder.names())
         raise BindError("BIND.UNKNOWN_RELATION", self.text, relation.body.pair, name=name, suggestion=suggestion)
 
     def _operator(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> list[Known]:
+        if self._operand_start(block, item) != item.start:  # LATERAL looks back: what it sees goes into the operator
+            known, self.before = [*self.before, *known], []
         number = sum(1 for n in self.nodes.values() if isinstance(n, (AsOfJoin, TableLookup))) + 1
         inputs = self._inputs(block, item, join, known, right)
         if self.streaming and right.entry is not None:
@@ -288,12 +277,11 @@ class Compiler:
         for other in block.items[: block.items.index(item) + 1] if item in block.items else [item]:
             if other.start >= span.start:
                 self._give_names(other, span.end)
-        prefix = self.with_clause(block.level, span)
+        prefix = with_clause(self.text, self.edits, block.level, span)
         left_from = self.edits.render(span).rstrip()
         left = merge_using(self.text, item, tuple(self._visible(k, prefix, left_from) for k in known), span.end)
         name = join.relation.visible_name or f"__sqlx_r{join.relation.span.start}"
-        reason = join.as_of.reason if join.as_of else None
-        needed = needed_columns(self.text, block, join, left, Visible(name, right.columns), reason)
+        needed = needed_columns(self.text, block, join, left, Visible(name, right.columns))
         return Inputs(prefix, left_from, left, needed.left, right, name, needed.right)
 
     def _visible(self, known: Known, prefix: str, left_from: str) -> Visible:
@@ -305,22 +293,6 @@ class Compiler:
         named = relation is not None and relation.alias is None
         qualifiers = relation.parts[:-1] if relation is not None and named else ()
         return Visible(known.visible.name, columns, qualifiers)
-
-    def with_clause(self, level: Level, span: Span) -> str:
-        """The WITH clause that a query cut out of ``level`` needs to see the same CTEs."""
-        visible = level.visible_ctes()
-        used: list[str] = []
-        names = {t.name.lower() for t in tokenize(self.text) if t.is_name and span.start <= t.start < span.end}
-        for cte in reversed(visible):
-            if cte.name.lower() in names:
-                used.insert(0, self.edits.render(cte.span))
-                names |= {
-                    t.name.lower()
-                    for t in tokenize(self.text)
-                    if t.is_name and cte.span.start <= t.start < cte.span.end
-                }
-        recursive = "RECURSIVE " if level.recursive else ""
-        return f"WITH {recursive}{', '.join(used)} " if used else ""
 
     def _lookup(self, block: Block, item: FromItem, join: Join, known: list[Known]) -> list[Known] | None:
         """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
@@ -352,42 +324,3 @@ class Compiler:
             self.notes.append("LATE TO plays no part in a batch query: over bounded inputs nothing is late.")
         if join.as_of.grace_us is not None and not self.streaming:
             self.notes.append("GRACE PERIOD plays no part in a batch query: every version is there.")
-
-    def _check_leftovers(self) -> None:
-        """A clause of ours that nothing has taken stands in the wrong place, or is of an operator to come.
-
-        Raises:
-            TemporalParseError: there is one.
-        """
-        tokens: tuple[Token, ...] = tokenize(self.text)
-        for token, following in zip(tokens, tokens[1:], strict=False):
-            pair = (token.word, following.word)
-            if pair in CLAUSE_PAIRS - {("AS", "OF")} and not self.edits.covers(token.start):
-                span = (token.start, following.end)
-                raise TemporalParseError("PARSE.CLAUSE_PLACE", self.text, span, clause=" ".join(pair))
-
-
-def merge_using(text: str, item: FromItem, left: tuple[Visible, ...], stop: int) -> tuple[Visible, ...]:
-    """Mark the columns that USING and NATURAL of Spark's own joins have merged.
-
-    Raises:
-        UnsupportedError: a FULL JOIN merges both sides into a column of neither.
-    """
-    shown = {v.name: v for v in left}
-    before = {item.relation.visible_name}
-    for join in item.joins:
-        name = join.relation.visible_name
-        if join.span.end > stop or join.as_of is not None or name not in shown:
-            continue
-        names = frozenset(t.name.lower() for t in join.using)
-        if "NATURAL" in join.kind:
-            others = {c.name.lower() for n in before if n in shown for c in shown[n].columns}
-            names = frozenset(c.name.lower() for c in shown[name].columns) & others
-        if names and "FULL" in join.kind:
-            raise UnsupportedError("UNSUPPORTED.FULL_USING", text, join.span.pair)
-        for hidden in before & shown.keys() if "RIGHT" in join.kind else {name}:
-            assert hidden is not None
-            own = names & {c.name.lower() for c in shown[hidden].columns}
-            shown[hidden] = replace(shown[hidden], merged=shown[hidden].merged | own)
-        before.add(name)
-    return tuple(shown[v.name] for v in left)

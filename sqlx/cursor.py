@@ -112,7 +112,7 @@ class Cursor:
             if depth == 0:
                 return index
         self.index = self.stop
-        self.fail("`)`")
+        return self.fail("`)`")
 
     def skip_group(self) -> None:
         """Step over a group in parentheses or brackets, or over one token."""

@@ -61,7 +61,7 @@ class SparkTemporal(Spark):
 
         COMMANDS: ClassVar[Any] = set()
 
-    Parser: ClassVar[Any] = TemporalParser
+    Parser = TemporalParser
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ def conditions() -> dict[str, dict[str, str]]:
 
 
 def caret_lines(text: str, start: int, end: int) -> str:
-    """The line of ``text`` that holds ``start``, and carets under ``text[start:end]``.
+    r"""The line of ``text`` that holds ``start``, and carets under ``text[start:end]``.
 
-    >>> print(caret_lines("SELECT 1\\nFROM nope x", 14, 18))
+    >>> print(caret_lines("SELECT 1\nFROM nope x", 14, 18))
     LINE 2: FROM nope x
                  ^^^^
     """

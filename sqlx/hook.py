@@ -144,18 +144,18 @@ class FrontEnd:
             self._sessions[identity] = SessionStatements(SparkSession(self._context, java_session))
         return self._sessions[identity]
 
-    def java_error(self, error: TemporalSqlError) -> Py4JJavaError:
+    def java_error(self, error: TemporalSqlError) -> Exception:
         """Our error as Spark's own exception, so that every client sees condition and SQLSTATE."""
         FrontEnd.last_error = error
         return self._parse_exception(str(error), error.condition)
 
-    def _parse_exception(self, message: str, condition: str | None) -> Py4JJavaError:
+    def _parse_exception(self, message: str, condition: str | None) -> Exception:
         """A ParseException of any text: the one exception that Spark's parser interface declares."""
         jvm = self._context._jvm
         option, gateway = jvm.scala.Option, self._context._gateway
         name = "org.apache.spark.sql.catalyst.parser.ParseException"
         constructors = jvm.java.lang.Class.forName(name).getDeclaredConstructors()
-        constructor = next(c for c in constructors if [p.getSimpleName() for p in c.getParameterTypes()][:2] == ["Option", "String"])
+        constructor = next(c for c in constructors if c.getParameterCount() == 6)
         constructor.setAccessible(True)
         arguments = gateway.new_array(jvm.java.lang.Object, 6)
         arguments[0], arguments[1] = option.empty(), message
@@ -163,13 +163,19 @@ class FrontEnd:
         arguments[3] = option.apply(condition)
         arguments[4] = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
         arguments[5] = gateway.new_array(jvm.org.apache.spark.QueryContext, 0)
-        return Py4JJavaError(message, constructor.newInstance(arguments))
+        return _java(message, constructor.newInstance(arguments))
 
     def original(self, error: PySparkException) -> Exception:
         """The Java exception that PySpark made this error from, as one that the parser interface may throw."""
-        origin = getattr(error, "_origin", None)
+        origin: Any = getattr(error, "_origin", None)
         if origin is None:
             return error
         if "ParseException" in str(origin.getClass().getName()):
-            return Py4JJavaError(str(error), origin)
+            return _java(str(error), origin)
         return self._parse_exception(str(error), error.getCondition())
+
+
+def _java(message: str, exception: Any) -> Exception:
+    """A Java exception on its way back to Java: the callback server throws what this one holds."""
+    raised: Exception = Py4JJavaError(message, exception)
+    return raised

@@ -205,7 +205,8 @@ class KeyedJoinBuilder:
             if common is None or common.startswith(("map<", "variant")):
                 raise BindError(
                     "KEYED_JOIN.KEY_TYPES", self.text, (self.join.on or self.join.span).pair,
-                    left=f"`{left_keys[n]}`", left_type=left.upper(), right=f"`{right_keys[n]}`", right_type=right.upper(),
+                    left=f"`{left_keys[n]}`", left_type=left.upper(),
+                    right=f"`{right_keys[n]}`", right_type=right.upper(),
                 )  # fmt: skip
             items[0].append(f"{cast(left_keys[n], left, common)} AS __k{n}")
             items[1].append(f"{cast(right_keys[n], right, common)} AS __k{n}")

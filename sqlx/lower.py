@@ -24,7 +24,7 @@ _process = uuid4().hex[:8]
 
 @dataclass
 class Views:
-    """The views that lowered statements read. A view is needed until its statement is analysed; old ones are dropped."""
+    """The views that lowered commands read, each until its command is analysed; the oldest are dropped."""
 
     spark: SparkSession
     names: OrderedDict[str, None] = field(default_factory=OrderedDict)
@@ -79,8 +79,8 @@ def query_frame(sql: str, spark: SparkSession, frames: dict[str, DataFrame]) -> 
         return spark.sql(sql)
     java: Any = spark._jsparkSession
     plan = with_results(java.sessionState().sqlParser().parsePlan(sql), frames)
-    dataset: Any = spark.sparkContext._jvm.org.apache.spark.sql.classic.Dataset
-    return DataFrame(dataset.ofRows(java, plan), spark)
+    jvm: Any = spark.sparkContext._jvm
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan), spark)
 
 
 def with_results(plan: Any, frames: dict[str, DataFrame]) -> Any:
@@ -91,7 +91,7 @@ def with_results(plan: Any, frames: dict[str, DataFrame]) -> Any:
     jvm: Any = next(iter(frames.values())).sparkSession.sparkContext._jvm
     none = jvm.scala.Option.empty()
     logical: Any = jvm.org.apache.spark.sql.catalyst.plans.logical
-    alias: Any = getattr(getattr(logical, "SubqueryAlias$"), "MODULE$")  # noqa: B009 - names of Scala's
+    alias: Any = getattr(getattr(logical, "SubqueryAlias$"), "MODULE$")
     ctes = [
         jvm.scala.Tuple3(name, alias.apply(name, result._jdf.queryExecution().analyzed()), none)
         for name, result in frames.items()

@@ -19,19 +19,16 @@ class Needed:
     right: tuple[Column, ...]
 
 
-def needed_columns(
-    text: str, block: Block, join: Join, left: tuple[Visible, ...], right: Visible, reason: str | None
-) -> Needed:
+def needed_columns(text: str, block: Block, join: Join, left: tuple[Visible, ...], right: Visible) -> Needed:
     """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
 
     Args:
         text: the statement.
         block: the query block of the join.
         join: the join; names in its own relations and in its keys do not count, its further conditions do.
-        left, right: what the sides show.
-        reason: name of the reason column, which is nobody's.
+        left: what the left side shows.
+        right: what the right side shows.
     """
-    del reason
     tokens = [t for t in tokenize(text) if block.span.start <= t.start < block.span.end]
     outside = tuple(t for t in tokens if _counts(t, block, join))
     names = {t.name.lower() for t in outside if t.is_name}

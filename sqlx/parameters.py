@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from sqlx.dialect import Span, Token
@@ -34,7 +35,7 @@ def _names(params: Any) -> list[str]:
 
 def _named(text: str, tokens: tuple[Token, ...], values: dict[str, str]) -> str:
     edits = Edits(text)
-    for colon, name in zip(tokens, tokens[1:], strict=False):
+    for colon, name in pairwise(tokens):
         if colon.text == ":" and colon.end == name.start and name.text in values:
             edits.replace(Span(colon.start, name.end), values[name.text])
     return edits.render()

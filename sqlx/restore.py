@@ -58,7 +58,7 @@ def _tested(node: AsOfJoin | TableLookup, alias: str, laterals: str, condition: 
 
     ::
 
-        (SELECT l0, CASE WHEN __ok THEN r0 END AS r0, … FROM (SELECT op.*, matched AND condition AS __ok FROM op …)) AS op
+        (SELECT l0, CASE WHEN ok THEN r0 END AS r0 FROM (SELECT op.*, matched AND condition AS ok FROM op)) AS op
     """
     if node.config.join == "inner":
         return f"(SELECT {alias}.* FROM {node.name} AS {alias}{laterals} WHERE {condition}) AS {alias}"

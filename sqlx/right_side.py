@@ -68,7 +68,7 @@ class RightSideReader:
             return self._name(relation, level, text)
         if relation.kind == "query" and relation.query is not None:
             return self._query(relation.query, text, relation.visible_name or "the subquery")
-        self._refuse("a table function" if relation.kind == "function" else "more than one relation")
+        return self._refuse("a table function" if relation.kind == "function" else "more than one relation")
 
     def _name(self, relation: Relation, level: Level, text: str) -> RightSide:
         name = relation.parts[-1]
@@ -81,7 +81,7 @@ class RightSideReader:
         view = self.binder.view_text(relation.parts)
         if view is not None:
             return self._query(scan(view), view, name)
-        self._not_versioned(".".join(relation.parts), None)
+        return self._not_versioned(".".join(relation.parts), None)
 
     def _not_versioned(self, name: str, entry: Entry | None) -> NoReturn:
         if entry is None and self.binder.columns(f"SELECT * FROM {quoted_path(name)}") is None:

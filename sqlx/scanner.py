@@ -57,7 +57,7 @@ class Scanner:
         return level
 
     def _starts_query(self, cursor: Cursor, first: int, level: Level) -> bool:
-        """A FROM that comes before its SELECT or pipes: at the start, or behind CREATE VIEW v AS, EXPLAIN …"""
+        """Whether a FROM comes before its SELECT or pipes: at the start, or behind CREATE VIEW v AS or EXPLAIN."""
         if cursor.index == first:
             return True
         return self.tokens[cursor.index - 1].word in _BEFORE_HIVE_FROM | _SET_WORDS or (
@@ -115,7 +115,7 @@ class Scanner:
             cursor.index += 1
             select = self._until(cursor, level, TAIL_WORDS - {"SELECT", "MAP", "REDUCE"} | {"FROM"})
         items: list[FromItem] = []
-        if cursor.take("FROM"):
+        if cursor.symbol(1) != ";" and cursor.peek(1) is not None and cursor.take("FROM"):  # FROM at the end is a name
             items = self.reader.items(cursor, level)
         tail = self._until(cursor, level, frozenset() if pipe else _SET_WORDS)
         level.blocks.append(Block(cursor.span_from(start), select, items, tail, level, pipe))

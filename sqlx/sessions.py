@@ -7,20 +7,21 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 import udtf
+from sqlx.errors import TemporalSqlError
 from sqlx.hook import ExtensionsFunction, FrontEnd
 from sqlx.java import use_java
 from sqlx.stages import explain_plan
 
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
+_taught: WeakSet[SparkSession] = WeakSet()
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -80,7 +81,7 @@ def _front(context: SparkContext) -> FrontEnd:
     """The front end of this process's Spark; made once."""
     gateway: Any = context._gateway
     if context not in _fronts:
-        ensure_callback_server_started(gateway)
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
         gateway.python_parameters.propagate_java_exceptions = True
         front = _fronts[context] = FrontEnd(context)
         front.extensions = ExtensionsFunction(front)
@@ -102,7 +103,8 @@ def enable(spark: SparkSession) -> SparkSession:
     if not front.knows(state.sqlParser()):
         _replace_parser(spark, front, state)
         java.extensions().injectParser(front.extensions.builder)
-    if not getattr(spark.sql, "_sqlx", False):
+    if spark not in _taught:
+        _taught.add(spark)
         spark.sql = _telling(spark.sql)  # type: ignore[method-assign]
     udtf.register(spark)
     return spark
@@ -123,13 +125,12 @@ def _telling(run: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         FrontEnd.last_error = None
         try:
             return run(*args, **kwargs)
-        except (PySparkException, Py4JJavaError) as error:
-            ours = FrontEnd.last_error
+        except PySparkException as error:
+            ours: TemporalSqlError | None = FrontEnd.last_error
             if ours is not None and str(ours) in str(error):
                 raise ours from None
             raise
 
-    sql._sqlx = True  # type: ignore[attr-defined]
     sql.__doc__ = run.__doc__
     return sql
 

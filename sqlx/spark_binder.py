@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from catalog.entries import Column, Entry
 from catalog.spark import SparkCatalog
 from sqlx.probes import probing
 from sqlx.spark_types import columns_of, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _MOST_LISTED_FILES = 64
 
@@ -113,9 +115,8 @@ class SparkBinder:
 
     def _modified(self, path: str) -> int:
         """When a file was modified, in milliseconds."""
-        hadoop: Any = self.spark.sparkContext._jvm.org.apache.hadoop.fs.Path(
-            self.spark.sparkContext._jvm.java.net.URI(path)
-        )
+        jvm: Any = self.spark.sparkContext._jvm
+        hadoop: Any = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
         system = hadoop.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration())
         return int(system.getFileStatus(hadoop).getModificationTime())
 

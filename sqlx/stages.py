@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from sqlx.lower import estimated
 from sqlx.operators.as_of_join import duration
 from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _PICKS = {
     ("backward", False): "the latest version at or before the row's time",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from catalog.definitions import Definition, Drop, Show
 from catalog.spark import SparkCatalog
@@ -19,6 +18,9 @@ from sqlx.plan import Plan
 from sqlx.spark_binder import SparkBinder
 from sqlx.stages import explain_plan
 from sqlx.views import create_view, view_head
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
 _PAIRS = (
@@ -128,7 +130,7 @@ def _words(tokens: tuple[Token, ...], count: int) -> list[str]:
 
 def _has_clause(tokens: tuple[Token, ...]) -> bool:
     """Whether a refused statement holds words of ours, so that our message is better than Spark's."""
-    pairs = {(a.word, b.word) for a, b in zip(tokens, tokens[1:], strict=False)}
+    pairs = {(a.word, b.word) for a, b in pairwise(tokens)}
     words = {t.word for t in tokens}
     return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(words & {"ASOF", "MATCH_CONDITION"})
 

@@ -63,11 +63,11 @@ def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
 
 def _with_text(binder: SparkBinder, table: Any, text: str) -> Any:
     """A copy of a CatalogTable with another view text; every other field as it is."""
-    option = binder.spark.sparkContext._jvm.scala.Option
+    jvm: Any = binder.spark.sparkContext._jvm
     iterator = table.productElementNames()
     fields = [iterator.next() for _ in range(int(table.productArity()))]
     values = [
-        option.apply(text) if name in ("viewText", "viewOriginalText") else table.productElement(n)
+        jvm.scala.Option.apply(text) if name in ("viewText", "viewOriginalText") else table.productElement(n)
         for n, name in enumerate(fields)
     ]
     return table.copy(*values)

@@ -1,0 +1,85 @@
+"""Cutting a query out of a statement: what it must bring along, and what may not be left behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from sqlx.dialect import CLAUSE_PAIRS, Span, tokenize
+from sqlx.edits import Edits
+from sqlx.errors import TemporalParseError, UnsupportedError
+from sqlx.scope import Visible
+from sqlx.structure import FromItem, Level
+
+
+def is_query(text: str) -> bool:
+    """Whether a statement is a query alone: a command would be executed by asking for its columns."""
+    first = next(iter(tokenize(text)), None)
+    if first is None or first.word not in ("SELECT", "FROM", "VALUES", "WITH", ""):
+        return False
+    return first.word != "WITH" or not _writes(text)
+
+
+def _writes(text: str) -> bool:
+    """Whether common table expressions stand before a command, as in WITH x AS (…) INSERT INTO t."""
+    depth = 0
+    for token in tokenize(text):
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.word in ("INSERT", "MERGE", "UPDATE", "DELETE"):
+            return True
+    return False
+
+
+def with_clause(text: str, edits: Edits, level: Level, span: Span) -> str:
+    """The WITH clause that a query cut out of ``level`` needs to see the same common table expressions."""
+    names = _names(text, span)
+    used: list[str] = []
+    for cte in reversed(level.visible_ctes()):
+        if cte.name.lower() in names:
+            used.insert(0, edits.render(cte.span))
+            names |= _names(text, cte.span)
+    recursive = "RECURSIVE " if level.recursive else ""
+    return f"WITH {recursive}{', '.join(used)} " if used else ""
+
+
+def _names(text: str, span: Span) -> set[str]:
+    return {t.name.lower() for t in tokenize(text) if t.is_name and span.start <= t.start < span.end}
+
+
+def check_leftovers(text: str, edits: Edits) -> None:
+    """A clause of ours that nothing has taken stands in the wrong place, or is of an operator to come.
+
+    Raises:
+        TemporalParseError: there is one.
+    """
+    for token, following in pairwise(tokenize(text)):
+        pair = (token.word, following.word)
+        if pair in CLAUSE_PAIRS - {("AS", "OF")} and not edits.covers(token.start):
+            span = (token.start, following.end)
+            raise TemporalParseError("PARSE.CLAUSE_PLACE", text, span, clause=" ".join(pair))
+
+
+def merge_using(text: str, item: FromItem, left: tuple[Visible, ...], stop: int) -> tuple[Visible, ...]:
+    """Mark the columns that USING and NATURAL of Spark's own joins have merged.
+
+    Raises:
+        UnsupportedError: a FULL JOIN merges both sides into a column of neither.
+    """
+    shown = {v.name: v for v in left}
+    before = {item.relation.visible_name}
+    for join in item.joins:
+        name = join.relation.visible_name
+        if join.span.end > stop or join.as_of is not None or name not in shown:
+            continue
+        names = frozenset(t.name.lower() for t in join.using)
+        if "NATURAL" in join.kind:
+            others = {c.name.lower() for n in before if n in shown for c in shown[n].columns}
+            names = frozenset(c.name.lower() for c in shown[name].columns) & others
+        if names and "FULL" in join.kind:
+            raise UnsupportedError("UNSUPPORTED.FULL_USING", text, join.span.pair)
+        for hidden in before & shown.keys() if "RIGHT" in join.kind else {name}:
+            assert hidden is not None
+            own = names & {c.name.lower() for c in shown[hidden].columns}
+            shown[hidden] = replace(shown[hidden], merged=shown[hidden].merged | own)
+        before.add(name)
+    return tuple(shown[v.name] for v in left)
