@@ -1,0 +1,7 @@
+"""The command ``sqlx``."""
+
+from __future__ import annotations
+
+from sqlx.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,196 @@
+"""The commands of ``sqlx``, their options and help."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import sqlx
+from sqlx.cli.failures import CommandError, reported
+from sqlx.cli.output import complain, out
+from sqlx.cli.scripts import Script, queries_of, read_scripts, run_scripts, split
+from sqlx.cli.start import started
+
+
+class Commands(TyperGroup):
+    """All commands: whatever goes wrong in one becomes a message and an exit code here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        with reported():
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Temporal SQL on stock Spark: Spark SQL with AS OF joins, versioned tables and streams.",
+)
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="SQL scripts, or dbt-style models.")]
+OneFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A SQL script, or a dbt-style model.")]
+Text = Annotated[str | None, typer.Option("-e", "--execute", metavar="TEXT", help="SQL text in the place of a file.")]
+Var = Annotated[list[str], typer.Option("--var", metavar="K=V", help="What var('K') answers in a file; repeatable.")]
+Warehouse = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Keep tables and definitions in this folder (one process at a time)."),
+]
+Limit = Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to print of a result.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import pyspark
+
+        out.print(f"sqlx {sqlx.__version__} (PySpark {pyspark.__version__}, Python {sys.version.split()[0]})")
+        raise typer.Exit
+
+
+@app.callback()
+def _all(
+    _asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print versions.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    files: Files,
+    var: Var = [],  # noqa: B006 - typer copies it
+    warehouse: Warehouse = None,
+    limit: Limit = 20,
+    stream: Annotated[bool, typer.Option("--stream", help="Run as a live stream (not there yet).")] = False,
+) -> None:
+    """Run the statements of scripts in order, and print each result.
+
+    A file may use ref, source, var, config and {% include 'file.sql' %} as in dbt. A file that others refer to, or
+    that says config(materialized='view' or 'table'), is a model: one query, known by the file's name, run before those
+    that need it.
+    """
+    if stream:
+        msg = "--stream is not there yet: live streams on Spark come with a later version."
+        raise CommandError(
+            msg, "Without --stream the same file runs over what is there now; `sqlx test` replays streams."
+        )
+    scripts = read_scripts(files, var)
+    with started(warehouse) as spark:
+        run_scripts(spark, scripts, limit)
+
+
+@app.command()
+def sql(text: Text = None, warehouse: Warehouse = None, limit: Limit = 20) -> None:
+    """Type SQL at a prompt, or run one text with -e, or a script from standard input.
+
+    The prompt has a history, completes keywords and names with Tab, and reads on until a semicolon.
+    """
+    if text is None and sys.stdin.isatty():
+        from sqlx.shell import interact
+
+        with started(warehouse) as spark:
+            interact(spark, limit)
+        return
+    script = _text_script(text, "-e") if text is not None else _text_script(sys.stdin.read(), "standard input")
+    with started(warehouse) as spark:
+        run_scripts(spark, [script], limit)
+
+
+@app.command()
+def explain(
+    file: OneFile = None,
+    text: Text = None,
+    var: Var = [],  # noqa: B006 - typer copies it
+    warehouse: Warehouse = None,
+) -> None:
+    """Print every stage of each query: the plan, its operators, their inputs, and the plain SQL around them.
+
+    Definitions (views, streams, versioned tables, settings) are carried out, so that names bind; nothing else is.
+    """
+    scripts = _file_or_text(file, text, var)
+    with started(warehouse) as spark:
+        for number, statement in enumerate(queries_of(spark, scripts)):
+            _separate(number)
+            out.print(sqlx.explain(spark, statement.text).rstrip(), soft_wrap=True)
+
+
+@app.command("compile")
+def compile_(
+    file: OneFile = None,
+    text: Text = None,
+    var: Var = [],  # noqa: B006 - typer copies it
+    warehouse: Warehouse = None,
+) -> None:
+    """Print each query as plain Spark SQL with calls of table functions, for a Spark that runs without our parser.
+
+    Definitions are carried out, so that names bind; nothing else is.
+    """
+    scripts = _file_or_text(file, text, var)
+    compile_text = _compiler()
+    with started(warehouse) as spark:
+        for number, statement in enumerate(queries_of(spark, scripts)):
+            _separate(number)
+            out.print(compile_text(spark, statement.text).rstrip().rstrip(";") + ";", soft_wrap=True)
+
+
+def _compiler() -> Any:
+    try:
+        from sqlx.compile_text import compile_text  # type: ignore[import-not-found,unused-ignore]
+    except ModuleNotFoundError:
+        msg = "`sqlx compile` is not there yet."
+        raise CommandError(msg, "`sqlx explain` shows the SQL around the operators.") from None
+    return compile_text
+
+
+@app.command()
+def demo() -> None:
+    """Join 336,776 real departures with the weather at their airport, as of departure."""
+    from sqlx.demo import run_demo
+
+    run_demo()
+
+
+def _text_script(text: str, name: str) -> Script:
+    statements = split(text, name)
+    if not statements:
+        msg = f"{name} holds no statement."
+        raise CommandError(msg)
+    return Script(statements)
+
+
+def _file_or_text(file: Path | None, text: str | None, assignments: list[str]) -> list[Script]:
+    if (file is None) == (text is None):
+        msg = "Name a file, or give a text with -e; not both." if file else "Name a file, or give a text with -e."
+        raise CommandError(msg)
+    if file is not None:
+        return read_scripts([file], assignments)
+    return [_text_script(text or "", "-e")]
+
+
+def _separate(number: int) -> None:
+    if number:
+        out.print()
+
+
+def main() -> None:
+    """The entry point: no stack trace, whatever happens."""
+    try:
+        app()
+    except KeyboardInterrupt:  # outside of any command
+        sys.exit(130)
+    except Exception as error:  # the last resort
+        if os.environ.get("SQLX_DEBUG"):
+            raise
+        complain(
+            f"sqlx failed in a way that it should not: {type(error).__name__}: {error}\n"
+            "HINT: this is a bug of ours. SQLX_DEBUG=1 shows where; please report it."
+        )
+        sys.exit(70)

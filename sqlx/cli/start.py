@@ -1,0 +1,105 @@
+"""Starts Spark for one command: quietly, and with a catalog in a folder where one is asked for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlx.cli.failures import CommandError
+from sqlx.cli.output import note
+from sqlx.cli.progress import waiting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LINES_OF_LOG = 15
+
+
+@contextmanager
+def started(warehouse: Path | None) -> Iterator[SparkSession]:
+    """A session for one command; it ends with the block.
+
+    Args:
+        warehouse: the folder of a catalog that stays; None for one that goes with the command.
+
+    Raises:
+        CommandError: the folder is a file, or Spark did not start.
+        JavaError: there is no Java that Spark can run on.
+    """
+    if warehouse is not None and warehouse.exists() and not warehouse.is_dir():
+        msg = f"--warehouse takes a folder, and {warehouse} is a file."
+        raise CommandError(msg)
+    _quiet_loggers()
+    with tempfile.TemporaryDirectory(prefix="sqlx-", ignore_cleanup_errors=True) as scratch:
+        spark = _start(warehouse, Path(scratch))
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _start(warehouse: Path | None, scratch: Path) -> SparkSession:
+    import sqlx
+
+    conf = {"spark.ui.enabled": "false"}
+    if warehouse is None:  # tables of a catalog in memory must not outlive it
+        conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    log = scratch / "spark.log"
+    try:
+        with _stderr_of_children(log), waiting("Starting Spark"):
+            return sqlx.session(conf=conf, warehouse=None if warehouse is None else str(warehouse))
+    except RuntimeError as error:  # PySpark's PySparkRuntimeError: Java ended before it answered
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+        raise CommandError("\n".join(["Spark did not start.", *lines[-_LINES_OF_LOG:]])) from error
+
+
+@contextmanager
+def _stderr_of_children(log: Path) -> Iterator[None]:
+    """Let the Java that starts in the block, and its Python workers, write their stderr into a file.
+
+    Spark's log would write over results and shows stack traces; what matters comes back as an error. ``SQLX_DEBUG``
+    leaves it on the terminal.
+    """
+    if os.environ.get("SQLX_DEBUG"):
+        yield
+        return
+    ours, terminal = sys.stderr, os.dup(2)
+    with (
+        log.open("wb") as file,
+        open(os.dup(terminal), "w", encoding="utf-8") as own,
+    ):
+        os.dup2(file.fileno(), 2)
+        if ours is sys.__stderr__:
+            sys.stderr = own
+        try:
+            yield
+        finally:
+            sys.stderr = ours
+            os.dup2(terminal, 2)
+            os.close(terminal)
+
+
+def _quiet_loggers() -> None:
+    """PySpark logs each error beside raising it; the compiler's remarks become notes."""
+    from pyspark.logger import PySparkLogger
+
+    if not os.environ.get("SQLX_DEBUG"):
+        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    remarks = logging.getLogger("sqlx")
+    if not any(isinstance(handler, _Notes) for handler in remarks.handlers):
+        remarks.addHandler(_Notes())
+        remarks.propagate = False
+
+
+class _Notes(logging.Handler):
+    """What the compiler wants to say once."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(f"NOTE: {record.getMessage()}")

