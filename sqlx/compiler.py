@@ -14,19 +14,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from pyspark.errors import PySparkException
-
 from catalog.entries import Column, Entry
 from sqlx.bind import Binder
 from sqlx.cut import check_leftovers, is_query, merge_using, with_clause
 from sqlx.dialect import Span, tokenize
 from sqlx.edits import Edits
-from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, UnsupportedError, did_you_mean
+from sqlx.errors import UnsupportedError
 from sqlx.keyed_join import Inputs
 from sqlx.needed import needed_columns
 from sqlx.operators import builders
 from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
 from sqlx.reads import insert_name, rewritten_read
+from sqlx.refusals import check_relation, notes, refused
 from sqlx.restore import Standing, apply_names, restored, shorten_qualifiers
 from sqlx.right_side import RightSide, RightSideReader, entry_side, quoted_path
 from sqlx.scanner import scan
@@ -90,23 +89,8 @@ class Compiler:
     def _columns_of(self, sql: str) -> tuple[Column, ...]:
         columns = self.binder.columns(sql)
         if columns is None:
-            raise self._refused()
+            raise refused(self.binder, self.text, self.edits if self.nodes else None)
         return columns
-
-    def _refused(self) -> Exception:
-        """The engine's error about the rewritten text, with a caret in the text as it was written."""
-        error = self.binder.refusal()
-        if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError) or not self.nodes:
-            return error or AssertionError("refused without a reason")
-        return RefusedBySpark(error, self.text, self._span_of(error))
-
-    def _span_of(self, error: PySparkException) -> tuple[int, int] | None:
-        contexts = error.getQueryContext()
-        if not contexts:
-            return None
-        start, stop = contexts[0].startIndex(), contexts[0].stopIndex()
-        first = self.edits.origin(start)
-        return first, max(first + 1, min(self.edits.origin(stop) + 1, len(self.text)))
 
     def _reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
         return tuple((name, node) for name, node in self.nodes.items() if name in sql)
@@ -217,21 +201,8 @@ class Compiler:
         columns = self.binder.columns(sql)
         if columns is not None:
             return columns
-        self._check_relation(relation)
-        raise self.binder.refusal() or AssertionError(sql)
-
-    def _check_relation(self, relation: Relation) -> None:
-        """A name that the engine does not know, said with a caret.
-
-        Raises:
-            BindError: there is no such relation.
-        """
-        known = relation.kind != "name" or self.binder.columns(f"SELECT * FROM {self.edits.render(relation.body)}")
-        if known:
-            return
-        name = ".".join(relation.parts)
-        suggestion = did_you_mean(name, self.binder.names())
-        raise BindError("BIND.UNKNOWN_RELATION", self.text, relation.body.pair, name=name, suggestion=suggestion)
+        check_relation(self.binder, self.text, relation, self.edits.render(relation.body))
+        raise refused(self.binder, self.text, None)
 
     def _operator(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> list[Known]:
         if self._operand_start(block, item) != item.start:  # LATERAL looks back: what it sees goes into the operator
@@ -256,7 +227,7 @@ class Compiler:
         covered = Span(self._operand_start(block, item), join.span.end)
         self.visible = [s for s in self.visible if not covered.start <= s.span.start < covered.end]
         self.visible.append(Standing(covered, number, node.columns, relations, item is block.items[0]))
-        self._note(join, node)
+        self.notes += notes(join, node, right, self.streaming)
         return [Known(v) for v in relations]
 
     def _with_reads(self, node: AsOfJoin | TableLookup) -> AsOfJoin | TableLookup:
@@ -314,13 +285,3 @@ class Compiler:
         if relation.kind != "name" or any(c.name.lower() == relation.parts[-1].lower() for c in level.visible_ctes()):
             return None
         return self.binder.entry(relation.parts)
-
-    def _note(self, join: Join, node: AsOfJoin | TableLookup) -> None:
-        if not isinstance(node, AsOfJoin) or join.as_of is None:
-            return
-        if join.as_of.reason and node.config.join == "inner":
-            self.notes.append("WITH REASON on an INNER join is NULL throughout: only matches are kept.")
-        if join.as_of.late_to and not self.streaming:
-            self.notes.append("LATE TO plays no part in a batch query: over bounded inputs nothing is late.")
-        if join.as_of.grace_us is not None and not self.streaming:
-            self.notes.append("GRACE PERIOD plays no part in a batch query: every version is there.")

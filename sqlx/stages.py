@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlx.lower import estimated
 from sqlx.operators.as_of_join import duration
 from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
+from sqlx.scanner import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,13 +29,36 @@ def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
         plan: the compiled query.
         spark: where given, each join's way of running and Spark's size estimates are shown.
     """
-    stages = [("Statement", plan.text.strip()), ("Temporal plan", "\n".join(_tree(plan.root, spark)))]
+    stages = [("Statement", plan.text.strip()), ("Clauses as read", "\n".join(_clauses(plan.text)) or "none of ours")]
+    stages += [("Temporal plan", "\n".join(_tree(plan.root, spark)))]
     for node in plan.operators():
         stages += [(f"{node.name}: left input", node.left.sql), (f"{node.name}: right input", node.right.sql)]
     stages.append(("Spark SQL around the operators", plan.root.sql.strip()))
     if plan.notes:
         stages.append(("Notes", "\n".join(f"- {note}" for note in plan.notes)))
     return "\n".join(f"== {title} ==\n{text}\n" for title, text in stages)
+
+
+def _clauses(text: str) -> list[str]:
+    """One line an AS OF join, as the parser read it: where it stands, its spelling, time, condition and options."""
+    joins = [
+        join
+        for level in scan(text).walk()
+        for block in level.blocks
+        for item in block.items
+        for join in item.joins
+        if join.as_of is not None
+    ]
+    lines = []
+    for join in sorted(joins, key=lambda j: j.span.start):
+        clause = join.as_of
+        assert clause is not None
+        time = f", time {clause.time.of(text)}" if clause.time else ""
+        condition = f", on {join.on.of(text)}" if join.on else f", using {', '.join(t.name for t in join.using)}"
+        options = ", ".join(clause.options) or "no options"
+        number = text.count("\n", 0, join.span.start) + 1
+        lines.append(f"line {number}: {join.relation.body.of(text)} ({clause.spelling}){time}{condition}, {options}")
+    return lines
 
 
 def _tree(node: PlanNode, spark: SparkSession | None, depth: int = 0) -> list[str]:
