@@ -12,6 +12,7 @@ from catalog.spark import SparkCatalog
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize
+from sqlx.errors import UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
@@ -88,6 +89,7 @@ class SessionStatements:
             tokens = tokenize(text)
         except LexicalError:
             return None
+        _refuse_streaming(text, tokens)
         if not accepted or _words(tokens, 3)[:1] == ["CREATE"]:
             definition = parse_definition(text)
             if definition is not None:
@@ -122,6 +124,21 @@ class SessionStatements:
         if plan.root.columns:
             return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark))
         return Rewritten(lower_to_views(plan, self.spark, self.views), plan.notes)
+
+
+def _refuse_streaming(text: str, tokens: tuple[Token, ...]) -> None:
+    """Statements about running streams: Spark fails on the one it parses, and this version runs none.
+
+    Raises:
+        UnsupportedError: it is one of them.
+    """
+    words = _words(tokens, 5)
+    at = words.index("STREAMING") if "STREAMING" in words else -1
+    head = {"CREATE", "SHOW", "DESCRIBE", "STOP", "ALTER"} & set(words[:1])
+    if head and at > 0 and words[at + 1 : at + 2] in (["TABLE"], ["QUERIES"], ["QUERY"]):
+        span = (tokens[0].start, tokens[at + 1].end)
+        what = f"{text[slice(*span)].upper()} is not part of it"
+        raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", text, span, what=what)
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:
