@@ -112,6 +112,14 @@ class ReplayDriver:
         return self._topology.metrics()
 
     @property
+    def depends_on_tasks(self) -> bool:
+        """Whether an answer so far may depend on the number of tasks: rows waited, or were late, or history had expired.
+
+        Stream time is the task's own (semantics.md 1.2), so nothing else does.
+        """
+        return self._topology.depends_on_tasks
+
+    @property
     def late(self) -> list[dict[str, Any]]:
         """The rows that were refused so far, in order; a copy."""
         return list(self._topology.late)

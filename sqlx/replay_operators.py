@@ -19,6 +19,7 @@ from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
 from udtf.record import Change, LateRow, Side
 from udtf.time import Micros
 
+_BY_STREAM_TIME = ("late", "expired", "future", "unmatched_beyond_retention")
 ALWAYS_COUNTED = tuple(dict.fromkeys(("late", "expired", "null_key", *ALWAYS)))
 
 
@@ -66,6 +67,12 @@ class OperatorHost:
         for task in self.tasks:
             total.update(task.metrics)
         return total
+
+    @property
+    def depends_on_tasks(self) -> bool:
+        """Whether stream time has played a part: rows waited for it, or were refused or answered by it."""
+        waits = isinstance(self.config, AsOfJoinConfig) and self.config.wait_us is not None
+        return waits or any(self.metrics()[name] for name in _BY_STREAM_TIME)
 
     def shown(self, side: Side, values: Values) -> dict[str, Any]:
         """A row of an input under the names that the query knows, as far as the operator has it."""

@@ -30,11 +30,13 @@ class Script:
         engine: knows its relations.
         catalog: the definitions.
         plan: the query.
+        definitions: the statements that define, as written.
         derived: name (lower case) to the query behind a definition over other definitions.
     """
 
     engine: Engine
     catalog: MemoryCatalog
+    definitions: list[str] = field(default_factory=list)
     derived: dict[str, Fragment] = field(default_factory=dict)
     plan: Plan = field(init=False)
     runners: dict[tuple[Fragment, bool], FragmentRunner] = field(default_factory=dict)
@@ -80,6 +82,7 @@ def _read(text: str) -> Script:
         definition = parse_definition(statement)
         if isinstance(definition, Definition):
             _define(script, definition)
+            script.definitions.append(statement)
         elif isinstance(definition, Drop):
             script.catalog.drop(".".join(definition.name))
         elif (definition is None and tokenize(statement)[0].word in _QUERY_WORDS) or statement.startswith("("):

@@ -91,6 +91,11 @@ class Topology:
             total.update(host.metrics())
         return dict(total)
 
+    @property
+    def depends_on_tasks(self) -> bool:
+        """Whether stream time, which is the task's own, has played a part."""
+        return any(host.depends_on_tasks for host in self.hosts.values())
+
     # building
 
     def _read(self, fragment: Fragment, sink: Sink, feeds_table: bool = False) -> None:
