@@ -113,7 +113,7 @@ def _create(cursor: Cursor) -> Definition | None:
 def _refuse_global(cursor: Cursor, start: int, kind: Kind) -> None:
     """Kafka's global tables are copies that every task reads: they cannot be versioned (semantics.md 3)."""
     span = cursor.tokens[start - 1].start, cursor.last_end
-    raise TemporalParseError("DEFINITION.GLOBAL", cursor.text, span, kind=KIND_NAMES[kind])
+    raise TemporalParseError("DEFINITION.GLOBAL", cursor.text, span, kind=KIND_NAMES[kind].capitalize())
 
 
 def _optional(cursor: Cursor, *words: str) -> bool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog.definitions import Definition
 from catalog.relations import as_of_sql, history_sql
 from catalog.spark import SparkCatalog
 from sqlx.ddl import carets, parse_definition
@@ -306,38 +305,62 @@ for text in texts:
     if text.startswith("history "):
         text = history_sql(catalog.resolve(text.split()[1]))
     rows = [[str(value) for value in row] for row in spark.sql(text).collect()]
-print("ROWS " + json.dumps(sorted(rows)))
+    print("ROWS " + json.dumps(sorted(rows)))
 """
 
 
-def in_a_process(home: Path, *texts: str) -> list[list[str]]:
+def in_a_process(home: Path, *texts: str) -> list[list[list[str]]]:
     command = [sys.executable, "-c", PROCESS, str(home), json.dumps(texts)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
-    printed = [line for line in done.stdout.splitlines() if line.startswith("ROWS ")]
-    assert printed, done.stderr[-3000:]
-    rows: list[list[str]] = json.loads(printed[0][5:])
-    return rows
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("ROWS ")]
 
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 def test_another_process_sees_and_reads_them(tmp_path: Path) -> None:
     define = "CREATE VERSIONED TABLE rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts"
     wide = ", ".join(f"a_rather_long_name_of_a_column_{n} STRING" for n in range(150))
     insert = f"INSERT INTO rates__log VALUES ('EUR', 1, {at('10:00')}), ('EUR', 2, {at('11:00')})"
-    in_a_process(tmp_path, define, insert, f"CREATE STREAM wide ({wide}, ts TIMESTAMP) TIMESTAMP BY ts", "SHOW TABLES")
-    assert in_a_process(tmp_path, "SHOW STREAMS", "SELECT ccy, rate FROM rates") == [["EUR", "2"]]
-    assert in_a_process(tmp_path, "SHOW STREAMS", "history rates") == [
+    in_a_process(tmp_path, define, insert, f"CREATE STREAM wide ({wide}, ts TIMESTAMP) TIMESTAMP BY ts")
+    streams, current, history = in_a_process(tmp_path, "SHOW STREAMS", "SELECT ccy, rate FROM rates", "history rates")
+    assert [row[:2] for row in streams] == [["wide", "STREAM"]]
+    assert current == [["EUR", "2"]]
+    assert history == [
         ["EUR", "1", "2024-01-01 10:00:00", "2024-01-01 10:00:00", "2024-01-01 11:00:00"],
         ["EUR", "2", "2024-01-01 11:00:00", "2024-01-01 11:00:00", "None"],
     ]
 
 
-def refusal(db: Definitions, text: str) -> str:
+def refusal(db: Definitions, text: str) -> list[str]:
+    """The first line of the error without condition, and the line with the carets."""
     with pytest.raises(BindError) as caught:
         db.run(text)
-    return caught.value.getMessage()
+    lines = caught.value.getMessage().splitlines()
+    return [lines[0].split("] ", 1)[1], lines[2].strip()]
 
 
-def test_parsed_statements_are_definitions() -> None:
-    assert isinstance(parse_definition("CREATE STREAM s (ts DATE) TIMESTAMP BY ts"), Definition)
+def test_what_spark_does_not_find_or_take_is_said_of_the_clause(db: Definitions) -> None:
+    db.run("CREATE TABLE t (id INT, name STRING, m MAP<STRING, INT>, ts TIMESTAMP) USING parquet")
+    head = "CREATE VERSIONED TABLE r FROM t KEYS"
+    assert refusal(db, f"{head} (id) TIMESTAMP BY coalesce(tz, ts)") == [
+        "TIMESTAMP BY names `tz`, but `r` has no such column. SQLSTATE: 42703",
+        "^^",
+    ]
+    assert refusal(db, f"{head} (id) TIMESTAMP BY name")[0].endswith("but name is STRING. SQLSTATE: 42K09")
+    assert refusal(db, f"{head} (m) TIMESTAMP BY ts")[0].startswith("The key column `m` is MAP<STRING,INT>")
+    assert "SEQUENCE BY over the columns of `r`: " in refusal(db, f"{head} (id) TIMESTAMP BY ts SEQUENCE BY max(id)")[0]
+    assert refusal(db, f"{head} (id) TIMESTAMP BY ts APPLY AS DELETE WHEN id")[0].startswith(
+        "APPLY AS DELETE WHEN takes"
+    )
+    assert refusal(db, "CREATE STREAM s FROM nope TIMESTAMP BY ts")[1] == "^^^^"
+    assert refusal(db, "CREATE STREAM s USING nosuch TIMESTAMP BY ts")[1] == "^^^^^^^^^^^^"
+    assert refusal(db, "CREATE STREAM s (a INTEGRAL, ts DATE) TIMESTAMP BY ts")[1] == "^" * 10
+    assert db.tables() == {"t"}
+
+
+def test_names_of_nothing_resolve_to_nothing(db: Definitions) -> None:
+    db.run("CREATE TABLE t (id INT) USING parquet")
+    assert [db.catalog.resolve(name) for name in ("t", "nope", "nodb.t", "a.b.c", "a.b.c.d", "`x y`")] == [None] * 6
+    assert db.catalog.names() == ("t",)

@@ -1,0 +1,37 @@
+"""Every wrong definition of ``ddl.txt`` with its whole error: condition, line, carets, hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from catalog.entries import Column, Entry
+from catalog.planner import Planner
+from sqlx.ddl import Definition, Drop, carets, parse_definition
+from sqlx.errors import TemporalSqlError
+from tests.unit.catalog.fake_session import FakeSession
+
+CASES = Path(__file__).with_name("ddl.txt")
+STATEMENT, CASE = "\n----\n", "\n====\n"
+RATES = Entry("versioned", "rates", (Column("ts", "timestamp"),), "`t`", "ts", keys=("id",))
+
+
+def error_of(text: str) -> str:
+    planner = Planner(FakeSession(RATES))
+    try:
+        statement = parse_definition(text)
+        with carets(text):
+            if isinstance(statement, Definition):
+                planner.create(statement)
+            if isinstance(statement, Drop):
+                planner.drop(statement)
+    except TemporalSqlError as error:
+        return "\n".join(line.rstrip() for line in error.getMessage().splitlines())
+    return "no error"
+
+
+def test_wrong_definitions_say_what_is_wrong_where(golden: Callable[[Path, str], None]) -> None:
+    cases = [case.split(STATEMENT)[0] for case in CASES.read_text(encoding="utf-8").rstrip("\n").split(CASE)]
+    found = [error_of(case) for case in cases]
+    assert [case for case, error in zip(cases, found, strict=True) if error == "no error"] == []
+    golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
