@@ -1,3 +1,17 @@
 """The worker side: operators without engine, their state, and the ways Spark calls them. Imports nothing of `sqlx`."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make the table functions (`as_of`) known to a session."""
+    from udtf.spark.table_function import register as register_function  # a worker without Spark SQL never needs it
+
+    register_function(spark)

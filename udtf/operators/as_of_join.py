@@ -178,6 +178,9 @@ class AsOfJoinLogic:
         """Replace everything by a snapshot of the same configuration."""
         parts = unseal(self.config.name, state)
         self._store = self._new_store()
+        versions = parts["store"]["versions"]
+        # NB: keys again, since a NaN in one equals itself only as the one object of this process.
+        parts["store"]["versions"] = [(canonical_key(key), columns) for key, columns in versions]
         self._store.restore_state(parts["store"])
         self._buffer.restore_state(parts["buffer"])
         self._stream_time.restore(parts["stream_time"])

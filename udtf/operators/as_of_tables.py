@@ -6,6 +6,7 @@ left row in compiled code that holds no GIL, payload by Arrow's `take`. Source: 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,9 @@ class Versions:
         self._tree = _tree(_sequences(right)[rows]) if config.has_known else np.empty(0, np.int64)
         self._tombstones = _flags(right, "__deleted", rows)
         self._passes = _flags(right, "__pass", rows)
-        self._payload = right.select(list(config.right_columns)).take(pa.array(rows)).combine_chunks()
+        payload = right.select(list(config.right_columns))
+        is_sorted = len(rows) == len(right) and bool(np.all(rows[1:] > rows[:-1]))
+        self._payload = (payload if is_sorted else payload.take(pa.array(rows))).combine_chunks()
 
     def join(self, left: pa.Table) -> pa.Table:
         """The output for left rows, in their order."""
@@ -110,6 +113,21 @@ class Versions:
         pieces = [self._payload.take(indices.slice(at, _TAKE_ROWS)) for at in range(0, len(indices), _TAKE_ROWS)]
         gathered: list[Any] = (pa.concat_tables(pieces) if pieces else self._payload.slice(0, 0)).columns
         return gathered
+
+
+def sort_versions(config: AsOfJoinConfig, right: pa.Table) -> tuple[AsOfJoinConfig, pa.Table]:
+    """The versions in order, without those that can never match, and the configuration that reads them so.
+
+    Who indexes the sorted table need not move its payload, so that workers can share one mapped file.
+    """
+    keys = Keys([one_chunk(right[f"__k{number}"]) for number in range(config.n_keys)])
+    time = one_chunk(right["__time"])
+    codes = keys.take_own()
+    codes[~time.is_valid().to_numpy(zero_copy_only=False)] = -1
+    order, _ = Times(time, needs_distance=False).of(time)
+    rows, _ = _sorted_rows(codes, keys.size, order, _arrivals(config, right))
+    done = [name for name in right.column_names if name == "__arrival" or name.startswith("__tie")]
+    return replace(config, ties=()), right.drop_columns(done).take(pa.array(rows)).combine_chunks()
 
 
 def _sorted_rows(

@@ -1,0 +1,3 @@
+"""The ways Spark calls the operators."""
+
+from __future__ import annotations
