@@ -1,0 +1,70 @@
+"""Plain Spark SQL through our parser: the same text, the same plan, the same error."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sqlx.hook import FrontEnd, TemporalParser
+from tests.corpus import ACCEPTED, REFUSED, statements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+CHANGING = r"#\d+L?|@[0-9a-f]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+
+class Spy:
+    """Spark's parser, with a note of each text that reached it."""
+
+    def __init__(self, parser: Any) -> None:
+        self.parser = parser
+        self.texts: list[str] = []
+
+    def parsePlan(self, text: str) -> Any:  # Spark's name
+        self.texts.append(text)
+        return self.parser.parsePlan(text)
+
+
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession) -> Any:
+    """Spark's own parser, which knows nothing of us."""
+    return spark._jvm.org.apache.spark.sql.execution.SparkSqlParser()  # type: ignore[union-attr]
+
+
+def shown(plan: Any) -> str:
+    """A plan as text, without the numbers, addresses and labels that differ from parse to parse."""
+    return re.sub(CHANGING, "#", str(plan.treeString()))
+
+
+def outcome(parser: Any, text: str) -> tuple[Any, ...]:
+    """The plan of a statement, or the error: its class, condition, SQLSTATE and message."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return ("plan", shown(parser.parsePlan(text)))
+    except PySparkException as error:
+        return ("error", type(error), error.getCondition(), error.getSqlState(), str(error))
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_statement_of_spark_reaches_its_parser_byte_for_byte(spark: SparkSession, plain: Any, name: str) -> None:
+    front = FrontEnd(spark.sparkContext)
+    for text in statements(name):
+        spy = Spy(plain)
+        plan = TemporalParser(spark._jsparkSession, spy, front).parsePlan(text)
+        assert spy.texts == [text]
+        assert ("plan", shown(plan)) == outcome(plain, text)
+
+
+@pytest.mark.parametrize("name", [*ACCEPTED, REFUSED])
+def test_a_session_of_ours_answers_as_spark_does(spark: SparkSession, plain: Any, name: str) -> None:
+    ours = spark._jsparkSession.sessionState().sqlParser()
+    assert "Proxy" in ours.getClass().getName()
+    for text in statements(name):
+        expected = outcome(plain, text)
+        assert expected[0] == ("error" if name == REFUSED else "plan"), text
+        assert outcome(ours, text) == expected, text
