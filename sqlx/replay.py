@@ -113,7 +113,7 @@ class ReplayDriver:
 
     @property
     def depends_on_tasks(self) -> bool:
-        """Whether an answer so far may depend on the number of tasks: rows waited, or were late, or history had expired.
+        """Whether an answer may depend on the number of tasks: rows waited, or were late, or history had expired.
 
         Stream time is the task's own (semantics.md 1.2), so nothing else does.
         """

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_TIMESTAMPS = (exp.StrToTime, exp.TimestampFromParts, exp.Timestamp)
+
+
 @lru_cache(maxsize=1024)
 def parse_sql(text: str) -> exp.Expr:
     """The tree of a plain Spark query; copy it before changing it.
@@ -31,14 +34,20 @@ def parse_sql(text: str) -> exp.Expr:
         tree = sqlglot.parse_one(text, read="spark")
     except SqlglotError as error:
         raise _refused(str(error)) from error
-    return tree.transform(_casts_as_spark)
+    return tree.transform(_as_spark_means)
 
 
-def _casts_as_spark(node: exp.Expr) -> exp.Expr:
-    """CAST fails on what cannot be cast, as Spark's does by default; only try_cast answers NULL."""
+def _as_spark_means(node: exp.Expr) -> exp.Expr:
+    """Where sqlglot's reading and Spark's differ: a CAST fails on what cannot be cast; results have Spark's types."""
     if isinstance(node, exp.TryCast) and not node.args.get("safe"):
         return exp.Cast(this=node.this, to=node.args["to"])
-    return node
+    if isinstance(node, exp.DataType) and node.this == exp.DType.TIMESTAMP:  # of to_timestamp(x), never of CAST
+        return exp.DataType.build("timestamptz")
+    if isinstance(node.parent, exp.Cast):
+        return node
+    if isinstance(node, _TIMESTAMPS):
+        return exp.cast(node, "timestamptz")
+    return exp.cast(node, "date") if isinstance(node, exp.TsOrDsAdd) else node
 
 
 def duckdb_text(tree: exp.Expr) -> str:
@@ -57,6 +66,15 @@ def _refused(reason: str) -> BindError:
     return BindError("REPLAY.QUERY_REFUSED", reason=" ".join(reason.split()))
 
 
+#: Functions that DuckDB lacks, or has with another type.
+_MACROS = (
+    "timestamp_seconds(x) AS make_timestamptz(CAST(x * 1000000 AS BIGINT))",
+    "timestamp_millis(x) AS make_timestamptz(CAST(x AS BIGINT) * 1000)",
+    "timestamp_micros(x) AS make_timestamptz(CAST(x AS BIGINT))",
+    "pmod(a, b) AS ((a % b) + b) % b",
+)
+
+
 class Engine:
     """One DuckDB in memory, in UTC; it holds empty relations by which queries are bound, and never a row."""
 
@@ -65,6 +83,8 @@ class Engine:
         self.connection = duckdb.connect(":memory:")
         for name, value in config.items():
             self.connection.execute(f"SET {name} = '{value}'")
+        for macro in _MACROS:
+            self.connection.execute(f"CREATE MACRO {macro}")
 
     def schema(self, text: str) -> tuple[Column, ...]:
         """The result columns of a Spark query, in Spark's types.

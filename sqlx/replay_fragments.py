@@ -12,7 +12,7 @@ from sqlx.errors import RunError
 from sqlx.plan import AsOfJoin, Fragment, PlanNode, Source, TableLookup
 from sqlx.replay_duckdb import Engine, duckdb_text, parse_sql
 from sqlx.replay_rowwise import RowFunction, row_function
-from sqlx.replay_stateless import check_stateless, cte_of, refuse
+from sqlx.replay_stateless import check_stateless, cte_of, drop_unused_ctes, refuse
 from sqlx.replay_types import SparkType, parse_type
 from sqlx.replay_values import reader_of
 
@@ -43,6 +43,7 @@ class FragmentRunner:
         self.engine, self.fragment = engine, fragment
         self.reads: dict[str, PlanNode] = {}
         self.tree = parse_sql(fragment.sql).copy()
+        drop_unused_ctes(self.tree)
         self._name_reads(reads_table)
         check_stateless(self.tree, lambda table: table.name in self.reads)
         self._readers = [reader_of(parse_type(column.type)) for column in fragment.columns]

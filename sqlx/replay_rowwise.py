@@ -201,7 +201,7 @@ def _test(expression: exp.Expr, scope: Rowset) -> Value:
 
 def _connected(expression: exp.And | exp.Or, scope: Rowset) -> Value:
     left, right = _test(expression.this, scope), _test(expression.expression, scope)
-    decides = isinstance(expression, exp.Or)
+    decides: bool = isinstance(expression, exp.Or)
 
     def connected(row: Values) -> bool | None:
         one, other = left(row), right(row)

@@ -71,6 +71,19 @@ def cte_of(table: exp.Table) -> exp.CTE | None:
     return None
 
 
+def drop_unused_ctes(tree: exp.Expr) -> None:
+    """Take out the common table expressions that nothing reads: the sides of an operator are cut out of the text."""
+    unused: list[exp.CTE] | None = None
+    while unused is None or unused:
+        used = {id(cte_of(table)) for table in tree.find_all(exp.Table)}
+        unused = [cte for cte in tree.find_all(exp.CTE) if id(cte) not in used]
+        for cte in unused:
+            with_clause = cte.parent
+            cte.pop()
+            if isinstance(with_clause, exp.With) and not with_clause.expressions:
+                with_clause.pop()
+
+
 def _is_within(node: exp.Expr, ancestor: exp.Expr) -> bool:
     above: exp.Expr | None = node
     while above is not None and above is not ancestor:

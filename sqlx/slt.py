@@ -34,8 +34,9 @@ tasks; ``oracle`` runs the file's DuckDB query; ``batch`` runs the query on Spar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,13 +129,10 @@ def run_case(case: Case, mode: str, spark: SparkSession | None = None) -> Result
 
 
 def _run(case: Case, mode: str, spark: SparkSession | None) -> Answer:
-    if mode == "batch":
-        assert spark is not None, "the caller brings a session"
-        session = spark
-        run = lambda c: run_batch(c, session)  # noqa: E731
-    else:
-        run = {"replay": run_replay, "oracle": run_oracle}[mode]
-    return run_error(case, run) if case.condition else run(case)
+    runs: dict[str, Callable[[Case], Answer]] = {"replay": run_replay, "oracle": run_oracle}
+    if spark is not None:
+        runs["batch"] = partial(run_batch, spark=spark)
+    return run_error(case, runs[mode]) if case.condition else runs[mode](case)
 
 
 def complete_file(case: Case) -> None:
@@ -148,7 +146,7 @@ def complete_file(case: Case) -> None:
     lines, skipping = [], False
     for line in case.path.read_text(encoding="utf-8").splitlines():
         block = line[4:].split("#")[0].strip() if line.startswith("----") else ""
-        if line.startswith("----") or line in ("query", "oracle") or line.startswith("input "):
+        if line.startswith(("----", "input ")) or line in ("query", "oracle"):
             skipping = block in answers
             lines += [line, *(" ".join(words) for words in answers.get(block, []))]
         elif not skipping or line.startswith("#"):

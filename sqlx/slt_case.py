@@ -162,8 +162,8 @@ def value_of(word: str, kind: SparkType) -> Any:
     Raises:
         ValueError: it means none.
 
-    >>> value_of("@5ms", SparkType("timestamp")), value_of("'a b'", SparkType("string")), value_of("NULL", SparkType("int"))
-    (5000, 'a b', None)
+    >>> value_of("@5ms", SparkType("timestamp")), value_of("'a b'", SparkType("string"))
+    (5000, 'a b')
     """
     if word == "NULL":
         return None

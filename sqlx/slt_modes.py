@@ -201,11 +201,13 @@ def run_error(case: Case, run: Callable[[Case], Answer]) -> Answer:
     except TemporalSqlError as error:
         found = error.getCondition()
         if found != case.condition:
-            raise Differs(f"expected the error {case.condition}, got: {error}") from error
+            msg = f"expected the error {case.condition}, got: {error}"
+            raise Differs(msg) from error
         message = " ".join(str(error).split())
         missing = [" ".join(words) for words in case.blocks["error"] if " ".join(words) not in message]
         if missing:
-            raise Differs(f"the message lacks {missing}:\n{error}") from error
+            msg = f"the message lacks {missing}:\n{error}"
+            raise Differs(msg) from error
         return Answer({"error": [tuple(line.split()) for line in str(error).splitlines()]})
     msg = f"expected the error {case.condition}, there was none"
     raise Differs(msg)
