@@ -123,8 +123,8 @@ class Planner:
         if old is not None and self._is_kept(definition, old):
             return Lowered(NOTHING)
         home = self._home(definition)
-        prepare = self._drops(old.entry) if old is not None and old.entry is not None else []
         entry, made = self._source(definition, home)
+        prepare = self._outdated(old.entry, entry) if old is not None and old.entry is not None else []
         for statement in made:
             self._check_free(definition, name_parts(entry.relation), old)
             prepare.append(statement)
@@ -250,6 +250,10 @@ class Planner:
             return []
         kind = "VIEW" if found.is_view or found.is_temporary else "TABLE"
         return [f"DROP {kind} IF EXISTS {relation}"]
+
+    def _outdated(self, old: Entry, new: Entry) -> list[str]:
+        """What the old definition leaves behind; a temporary view of the same name is replaced, not dropped."""
+        return [] if old.temporary and self._made(old) == self._made(new) else self._drops(old)
 
     def _made(self, entry: Entry) -> str:
         """The table or view beside a definition, or ""."""

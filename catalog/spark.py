@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -89,14 +90,18 @@ class SparkCatalog:
         planner = Planner(self)
         return planner.drop(statement) if isinstance(statement, Drop) else planner.create(statement)
 
-    @property
+    @cached_property
     def _session(self) -> Any:
-        """Spark's session catalog."""
+        """Spark's session catalog. Not before the first look-up: the session may be in the making."""
         return self.spark._jsparkSession.sessionState().catalog()
+
+    @cached_property
+    def _catalogs(self) -> Any:
+        return self.spark._jsparkSession.sessionState().catalogManager()
 
     def current_catalog(self) -> str:
         """The name of the current catalog."""
-        return str(self.spark._jsparkSession.sessionState().catalogManager().currentCatalog().name())
+        return str(self._catalogs.currentCatalog().name())
 
     def current_database(self) -> str:
         """The current database of Spark's own catalog."""
@@ -111,15 +116,16 @@ class SparkCatalog:
         return len(parts) < 3 and bool(self._session.isTempView(self._identifier(parts)))
 
     def _identifier(self, parts: tuple[str, ...]) -> Any:
-        database = parts[-2] if len(parts) > 1 else None
-        return self._identifiers.apply(parts[-1], self._option.apply(database))
+        if len(parts) == 1:
+            return self._identifiers.apply(parts[0])
+        return self._identifiers.apply(parts[-1], self._option.apply(parts[-2]))
 
     def find(self, parts: tuple[str, ...], *, permanent: bool = False) -> Found | None:
         """What stands under a name; ``permanent`` passes over temporary views."""
         if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != SESSION_CATALOG):
             return None
         identifier, session = self._identifier(parts), self._session
-        is_temporary = not permanent and self.is_temporary(parts)
+        is_temporary = not permanent and len(parts) < 3 and bool(session.isTempView(identifier))
         if not is_temporary and not session.tableExists(identifier):
             return None
         if not is_temporary and len(parts) < 3 and self.current_catalog() != SESSION_CATALOG:
@@ -129,11 +135,10 @@ class SparkCatalog:
         return self._found(session.getTempViewOrPermanentTableMetadata(identifier), is_temporary=is_temporary)
 
     def _found(self, table: Any, *, is_temporary: bool) -> Found:
-        is_view = str(table.tableType().name()) == "VIEW"
         if is_temporary:
-            text = table.viewText()
-            entry = self._cached(str(text.get())) if text.isDefined() else None
-            return Found(is_temporary, is_view, "", entry)
+            view = table.viewText()
+            return Found(is_temporary, True, "", self._cached(str(view.get())) if view.isDefined() else None)
+        is_view = bool(table.viewText().isDefined())
         text = str(table.properties().mkString(_SEPARATOR))
         properties = dict(pair.split(" -> ", 1) for pair in text.split(_SEPARATOR) if " -> " in pair)
         return Found(is_temporary, is_view, properties.get(OWNER, ""), self._cached(text) if is_view else None)

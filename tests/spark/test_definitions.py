@@ -13,7 +13,6 @@ import pytest
 
 from catalog.relations import as_of_sql, history_sql
 from catalog.spark import SparkCatalog
-from sqlx.ddl import carets, parse_definition
 from sqlx.errors import BindError
 
 if TYPE_CHECKING:
@@ -23,20 +22,13 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Definitions:
-    """Runs statements as the session's parser does, and plain SQL."""
+    """A session, and what its catalog knows."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.catalog = SparkCatalog(spark)
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
-        statement = parse_definition(text)
-        if statement is not None:
-            with carets(text):
-                lowered = self.catalog.plan_statement(statement)
-            for prepared in lowered.prepare:
-                self.spark.sql(prepared)
-            text = lowered.final
         return [tuple(row) for row in self.spark.sql(text).collect()]
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -138,7 +130,6 @@ def test_spark_shows_definitions_like_any_view(db: Definitions) -> None:
         ("rates", "VERSIONED TABLE", "ccy", "ts", "7 DAYS", "`spark_catalog`.`defs`.`rates__log`")
     ]
     assert db.run("SHOW STREAMS") == []
-    assert db.run("SHOW UPSERT TABLES") == []
 
 
 def test_a_definition_is_found_from_other_databases_and_sessions(db: Definitions) -> None:
@@ -192,6 +183,20 @@ def test_a_query_means_its_names_where_it_was_defined(db: Definitions) -> None:
         db.run("USE defs")
 
 
+def test_a_definition_may_be_made_of_definitions(db: Definitions) -> None:
+    db.run("CREATE VERSIONED TABLE rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts")
+    db.run("CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts")
+    db.run(
+        "CREATE STREAM priced TIMESTAMP BY ts AS"
+        " SELECT o.id, o.ts, r.rate FROM orders o JOIN rates r AS OF o.ts ON o.ccy = r.ccy"
+    )
+    db.run("CREATE UPSERT TABLE newest FROM priced AS p KEYS (id) TIMESTAMP BY p.ts")
+    db.run(f"INSERT INTO rates VALUES ('EUR', 1, {at('10:00')}), ('EUR', 2, {at('11:00')})")
+    db.run(f"INSERT INTO orders VALUES (1, 'EUR', {at('10:30')}), (2, 'EUR', {at('09:00')})")
+    assert db.rows("SELECT id, rate FROM priced") == [(1, 1)]
+    assert db.rows("SELECT id, rate FROM newest") == [(1, 1)]
+
+
 def test_using_reads_files_that_come_later_too(db: Definitions, tmp_path: Path) -> None:
     folder = tmp_path / "rates"
     folder.mkdir()
@@ -205,6 +210,9 @@ def test_using_reads_files_that_come_later_too(db: Definitions, tmp_path: Path) 
     assert db.rows("SELECT rate FROM rates") == [("3",)]
     assert db.catalog.resolve("typed") is not None
     assert db.rows("SELECT rate FROM typed") == [(1,), (2,), (3,)]
+    columns = "(ccy STRING, rate DOUBLE, at TIMESTAMP)"
+    db.run(f"CREATE OR REPLACE TEMPORARY STREAM typed {columns} USING csv {options} TIMESTAMP BY at")
+    assert db.rows("SELECT rate FROM typed") == [(1.0,), (2.0,), (3.0,)]
     entry = db.catalog.resolve("rates")
     assert entry is not None
     assert entry.arrival[-1] == "monotonically_increasing_id()"
