@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_LISTED_FILES = 64
+#: Milliseconds since 2017, then the row: where files cannot be listed. Files of one millisecond interleave by row.
+_BY_MODIFICATION = "((unix_millis(_metadata.file_modification_time) - 1483228800000) * 16777216 + _metadata.row_index)"
 
 
 class SparkBinder:
@@ -27,10 +29,11 @@ class SparkBinder:
     Args:
         spark: the session.
         catalog: its definitions.
+        portable: the text is to be kept: it names no files of today.
     """
 
-    def __init__(self, spark: SparkSession, catalog: SparkCatalog) -> None:
-        self.spark, self.catalog = spark, catalog
+    def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False) -> None:
+        self.spark, self.catalog, self.portable = spark, catalog, portable
         self._known: dict[str, tuple[Column, ...] | None] = {}
         self._stand_ins: dict[str, str] = {}
         self._refusal: Exception | None = None
@@ -108,10 +111,13 @@ class SparkBinder:
                 frame = self.spark._jsparkSession.sql(f"SELECT {row}, _metadata.file_path FROM {relation}")
         except AnalysisException:
             return "monotonically_increasing_id()"
-        files = sorted((self._modified(path), path) for path in frame.inputFiles())
-        if len(files) <= 1:
+        paths = list(frame.inputFiles())
+        if self.portable or len(paths) > _MOST_LISTED_FILES:
+            return _BY_MODIFICATION
+        if len(paths) <= 1:
             return row
-        return f"({_file_number([path for _, path in files])} * 1099511627776 + {row})"
+        listed = ", ".join(_literal(path) for _, path in sorted((self._modified(path), path) for path in paths))
+        return f"(CAST(array_position(array({listed}), _metadata.file_path) AS BIGINT) * 1099511627776 + {row})"
 
     def _modified(self, path: str) -> int:
         """When a file was modified, in milliseconds."""
@@ -121,12 +127,8 @@ class SparkBinder:
         return int(system.getFileStatus(hadoop).getModificationTime())
 
 
-def _file_number(paths: list[str]) -> str:
-    """An expression for the place of a row's file among the files, which are given in order of arrival."""
-    if len(paths) > _MOST_LISTED_FILES:
-        return "(unix_millis(_metadata.file_modification_time) - 1500000000000)"
-    listed = ", ".join("'" + path.replace("\\", "\\\\").replace("'", "\\'") + "'" for path in paths)
-    return f"CAST(array_position(array({listed}), _metadata.file_path) AS BIGINT)"
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _compared_type(comparison: Any) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.definitions import Definition, Drop, Show
 from catalog.spark import SparkCatalog
+from catalog.statements import Lowered
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize
@@ -100,15 +101,19 @@ class SessionStatements:
         return self._query(text, tokenize(text))
 
     def _define(self, text: str, definition: Definition | Drop | Show) -> Rewritten:
-        with carets(text):
-            lowered = self.catalog.plan_statement(definition)
+        lowered = self.lower_definition(text, definition)
         for statement in lowered.prepare:
             self.spark.sql(statement)
         return Rewritten(lowered.final)
 
-    def plan(self, text: str) -> Plan:
-        """The plan of a query, or of a statement around one."""
-        return compile_query(text, SparkBinder(self.spark, self.catalog))
+    def lower_definition(self, text: str, definition: Definition | Drop | Show) -> Lowered:
+        """The plain Spark statements that a definition stands for."""
+        with carets(text):
+            return self.catalog.plan_statement(definition)
+
+    def plan(self, text: str, portable: bool = False) -> Plan:
+        """The plan of a query, or of a statement around one; a portable one names no files of today."""
+        return compile_query(text, SparkBinder(self.spark, self.catalog, portable))
 
     def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
         if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:

@@ -1,0 +1,88 @@
+"""Plain Spark SQL for statements of ours: every operator becomes a call of its table function.
+
+The result runs on any session on which ``udtf.register(spark)`` was called: in dbt, in tools that check SQL themselves,
+in a job without our parser.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from catalog.entries import Column
+from sqlx.ddl import parse_definition
+from sqlx.plan import AsOfJoin, Fragment, Plan
+from sqlx.statements import SessionStatements, may_be_ours, statement_spans
+from udtf.spark.union import SHARED, SIDE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TASKS = 16
+
+
+def compile_text(spark: SparkSession, text: str) -> str:
+    """A script as plain Spark SQL.
+
+    Args:
+        spark: a session of ours; it is asked for names and types, and runs nothing.
+        text: one or more statements; those of Spark's come back as they were written.
+
+    Raises:
+        TemporalSqlError: a statement of ours is wrong.
+    """
+    statements = SessionStatements(spark)
+    compiled = [_statement(statements, span.of(text)) for span in statement_spans(text)]
+    return ";\n".join(compiled) + (";\n" if len(compiled) > 1 else "\n")
+
+
+def _statement(statements: SessionStatements, text: str) -> str:
+    if not may_be_ours(text):
+        return text
+    definition = parse_definition(text)
+    if definition is not None:
+        lowered = statements.lower_definition(text, definition)
+        return ";\n".join([*lowered.prepare, lowered.final])
+    plan = statements.plan(text, portable=True)
+    return plan_text(plan) if plan.operators() else plan.root.sql
+
+
+def plan_text(plan: Plan) -> str:
+    """The root of a plan with a table function call in each operator's place."""
+    calls: dict[str, str] = {}
+    for node in plan.operators():
+        assert isinstance(node, AsOfJoin)
+        calls[node.name] = f"(\n{_call(node, calls)}\n)"
+    return _filled(plan.root.sql, calls)
+
+
+def _filled(sql: str, calls: dict[str, str]) -> str:
+    for name, call in calls.items():
+        sql = re.sub(rf"\b{name}\b", lambda _, call=call: call, sql)
+    return sql
+
+
+def _call(node: AsOfJoin, calls: dict[str, str]) -> str:
+    """``SELECT * FROM as_of(options, TABLE(union) PARTITION BY task)``."""
+    options = node.config.to_json().replace("\\", "\\\\").replace("'", "\\'")
+    columns = _union_columns(node)
+    left = _side(node.left, "L", columns, calls, node.config.n_keys)
+    right = _side(node.right, "R", columns, calls, node.config.n_keys)
+    return f"SELECT * FROM as_of('{options}', TABLE(\n{left}\nUNION ALL\n{right}\n) PARTITION BY __task)"
+
+
+def _union_columns(node: AsOfJoin) -> list[Column]:
+    """The columns of both sides under the names that they have in the union."""
+    columns: dict[str, Column] = {}
+    for column in (*node.left.columns, *node.right.columns):
+        name = SHARED.get(column.name, column.name)
+        columns.setdefault(name, Column(name, column.type))
+    return list(columns.values())
+
+
+def _side(fragment: Fragment, side: str, columns: list[Column], calls: dict[str, str], n_keys: int) -> str:
+    own = {SHARED.get(c.name, c.name): c.name for c in fragment.columns}
+    items = [f"{own[c.name]} AS {c.name}" if c.name in own else f"CAST(NULL AS {c.type}) AS {c.name}" for c in columns]
+    keys = ", ".join(f"__k{n}" for n in range(n_keys))
+    task = f"pmod(xxhash64({keys}), {_TASKS}) AS __task"
+    return f"SELECT '{side}' AS {SIDE}, {', '.join(items)}, {task} FROM (\n{_filled(fragment.sql, calls)}\n)"
