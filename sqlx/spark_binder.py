@@ -116,7 +116,7 @@ class SparkBinder:
             return _BY_MODIFICATION
         if len(paths) <= 1:
             return row
-        listed = ", ".join(_literal(path) for _, path in sorted((self._modified(path), path) for path in paths))
+        listed = ", ".join(_file_literal(path) for _, path in sorted((self._modified(path), path) for path in paths))
         return f"(CAST(array_position(array({listed}), _metadata.file_path) AS BIGINT) * 1099511627776 + {row})"
 
     def _modified(self, path: str) -> int:
@@ -127,7 +127,9 @@ class SparkBinder:
         return int(system.getFileStatus(hadoop).getModificationTime())
 
 
-def _literal(text: str) -> str:
+def _file_literal(path: str) -> str:
+    """A path of ``inputFiles`` as ``_metadata.file_path`` spells it: the same but for the slashes of local files."""
+    text = re.sub("^file:/+", "file:/", path)
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
