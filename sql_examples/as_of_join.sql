@@ -4,11 +4,12 @@
 {% include 'flights.sql' %}
 
 -- A few rows: New York on the afternoon of the blizzard of 8 February 2013.
-SELECT f.flight, f.origin, f.scheduled_at, f.delay_minutes, w.observed_at, w.visibility_miles, w.wind_mph
+SELECT f.flight, f.origin, f.scheduled_at, f.delay_minutes, w.observed_at, w.visibility_miles, round(w.wind_mph) AS wind
 FROM flights f
 LEFT JOIN weather w AS OF f.scheduled_at ON f.origin = w.origin
   TOLERANCE INTERVAL 2 HOURS
-WHERE f.scheduled_at BETWEEN TIMESTAMP '2013-02-08T20:10:00Z' AND TIMESTAMP '2013-02-08T20:20:00Z'
+WHERE f.scheduled_at >= TIMESTAMP '2013-02-08T20:10:00Z'
+  AND f.scheduled_at <= TIMESTAMP '2013-02-08T20:20:00Z'
 ORDER BY f.scheduled_at, f.flight;
 
 -- All rows: an observation older than two hours does not count, and WITH REASON says why a flight has none.

@@ -45,10 +45,9 @@ def run_demo() -> None:
     _prepare(FOLDER)
     with started(None) as spark:
         outcomes, *_ = [_act(spark, STORIES / name, number) for number, name in enumerate(ACTS, start=1)]
-    out.print()
     out.print("\n".join(counts(outcomes)), style="bold")
     out.print(f"in {time.monotonic() - began:.0f} seconds, all of it.\n")
-    out.print(_NEXT)
+    out.print(_NEXT, soft_wrap=True)
 
 
 def _prepare(folder: Path) -> None:
@@ -69,7 +68,7 @@ def _prepare(folder: Path) -> None:
 
 def _act(spark: SparkSession, path: Path, number: int) -> Result:
     """Run one story and print its results; gives the last one."""
-    out.rule(f"{number}. {title(path)}", align="left")
+    out.print(f"{number}. {title(path)}\n", style="bold")
     statements = split(render_file(path, {}).text, path.name)
     result: Result | None = None
     for place, statement in enumerate(statements, start=1):
@@ -83,14 +82,21 @@ def _step(spark: SparkSession, statement: Statement, what: str) -> Result | None
         with at(statement):
             spark.sql(statement.text)
         return None
-    out.print(Syntax(statement.text, "sql", theme="ansi_light", background_color="default", word_wrap=True))
-    out.print()
+    _show_sql(statement.text)
     if not err.is_terminal:
         note(f"{what} …")
     with at(statement), watching(spark, what):
         result = fetch(spark.sql(statement.text), limit=20)
     show(result)
+    out.print()
     return result
+
+
+def _show_sql(text: str) -> None:
+    if out.is_terminal:
+        out.print(Syntax(text, "sql", theme="ansi_light", background_color="default", word_wrap=True), "")
+    else:
+        out.print(f"{text}\n", soft_wrap=True)
 
 
 def title(path: Path) -> str:

@@ -14,6 +14,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 FILES = ("flights.parquet", "weather.parquet")
+_ROWS_OF_A_GROUP = 2**16
+"""Spark's tasks share a file by its row groups."""
 _MICROSECONDS_UTC = pa.timestamp("us", "UTC")
 
 
@@ -43,7 +45,7 @@ def prepare(source: Path, folder: Path) -> Iterator[str]:
         yield name
         table = _flights(source) if name == "flights.parquet" else _weather(source)
         part = folder / f".{name}.part"  # a file that is there is whole, whatever interrupts us
-        pa.parquet.write_table(table, part)
+        pa.parquet.write_table(table, part, row_group_size=_ROWS_OF_A_GROUP)
         part.replace(folder / name)
 
 

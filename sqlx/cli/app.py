@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 import sqlx
+from sqlx.cli.cases import MODE_HELP, run_cases
 from sqlx.cli.failures import CommandError, reported
 from sqlx.cli.output import complain, out
 from sqlx.cli.scripts import Script, queries_of, read_scripts, run_scripts, split
@@ -148,6 +149,19 @@ def _compiler() -> Any:
         msg = "`sqlx compile` is not there yet."
         raise CommandError(msg, "`sqlx explain` shows the SQL around the operators.") from None
     return compile_text
+
+
+@app.command("test")
+def cases(
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of .slt cases, or one.")],
+    mode: Annotated[list[str], typer.Option("--mode", metavar="MODE", help=MODE_HELP)] = ["replay", "oracle"],  # noqa: B006
+    complete: Annotated[bool, typer.Option("--complete", help="Write what replay answers into the cases.")] = False,
+) -> None:
+    """Run .slt cases: SQL with its rows and the answers that are expected.
+
+    By default without Spark, in milliseconds: record by record in process (replay), and on DuckDB (oracle).
+    """
+    run_cases(path, mode, complete)
 
 
 @app.command()

@@ -124,7 +124,9 @@ def _print_table(result: Result, widths: Sequence[int], room: int) -> None:
         table.add_column(Text(name), justify=justify, width=width, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
     for row in result.rows:
         table.add_row(*[Text(_shown(v), style="dim" if v is None else "") for v in row[: len(widths)]])
-    out.print(table, width=room, soft_wrap=False, crop=False)
+    terminal, out.width = out.width, room
+    out.print(table)
+    out.width = terminal
 
 
 def _shown(cell: str | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlx.cli.failures import CommandError
-from sqlx.cli.output import Result, fetch, note, show
+from sqlx.cli.output import Result, fetch, note, out, show
 from sqlx.cli.progress import watching
 from sqlx.jinja import Rendered, in_order, parse_variables, render_file
 
@@ -123,14 +123,16 @@ def run_scripts(spark: SparkSession, scripts: Sequence[Script], limit: int) -> N
         limit: the most rows to print of a result.
     """
     total = sum(len(script.statements) for script in scripts)
-    number = 0
+    number = shown = 0
     for script in scripts:
         for statement in script.statements:
             number += 1
             with at(statement):
                 result = _run(spark, script, statement, limit, f"statement {number}/{total}")
             if result is not None:
+                out.print(end="\n" if shown else "")
                 show(result)
+                shown += 1
 
 
 class at:

