@@ -20,7 +20,7 @@ from udtf.record import Change, LateRow, Side
 from udtf.time import Micros
 
 _BY_STREAM_TIME = ("late", "expired", "future", "unmatched_beyond_retention")
-ALWAYS_COUNTED = tuple(dict.fromkeys(("late", "expired", "null_key", *ALWAYS)))
+ALWAYS_COUNTED = tuple(dict.fromkeys((*ALWAYS, "future", "matched", "unmatched")))
 
 
 class OperatorHost:

@@ -201,13 +201,13 @@ def _test(expression: exp.Expr, scope: Rowset) -> Value:
 
 def _connected(expression: exp.And | exp.Or, scope: Rowset) -> Value:
     left, right = _test(expression.this, scope), _test(expression.expression, scope)
-    decides: bool = isinstance(expression, exp.Or)
+    decisive = isinstance(expression, exp.Or)
 
     def connected(row: Values) -> bool | None:
-        one, other = left(row), right(row)
-        if one is decides or other is decides:
-            return decides
-        return None if one is None or other is None else not decides
+        values = (left(row), right(row))
+        if decisive in values:
+            return decisive
+        return None if None in values else not decisive
 
     return connected
 
