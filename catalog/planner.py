@@ -181,7 +181,10 @@ class Planner:
         query = definition.query or f"SELECT * FROM {definition.relation}"
         entry = bind_entry(definition, f"({query})", self.session)
         query = f"SELECT * FROM {entry.relation}" if definition.columns else query
-        made = create_source_view(source, query, owner, temporary=definition.temporary)
+        # Two parts where that is enough: not every statement about views takes a catalog.
+        near = home[1:] if home and self.session.current_catalog() == home[0] else home
+        view = name_text((*near, f"{name}__source"))
+        made = create_source_view(view, query, owner, temporary=definition.temporary)
         return replace(entry, relation=source), [made]
 
     def _pushed(self, definition: Definition, log: str, owner: str) -> tuple[Entry, list[str]]:

@@ -73,7 +73,7 @@ def test_from_a_name_makes_nothing_else_and_qualifies_it() -> None:
 def test_a_query_becomes_a_view_beside_it() -> None:
     lowered = lower("CREATE UPSERT TABLE db.u KEYS (id) TIMESTAMP BY ts AS SELECT * FROM t")
     source = "`spark_catalog`.`db`.`u__source`"
-    assert lowered.prepare == [f"CREATE VIEW {source} TBLPROPERTIES ('sqlx.of' = 'db.u') AS SELECT * FROM t"]
+    assert lowered.prepare == ["CREATE VIEW `db`.`u__source` TBLPROPERTIES ('sqlx.of' = 'db.u') AS SELECT * FROM t"]
     assert f"FROM {source} AS `u`" in lowered.final
 
 
