@@ -80,7 +80,7 @@ class FragmentRunner:
             if node is None or cte_of(table) is not None:
                 continue
             if isinstance(node, Source) and node.entry.is_table and not reads_table:
-                refuse(f"Reading the table `{node.entry.name}` other than by an AS OF join or as an upsert table")
+                refuse(f"A plain read of the table `{node.entry.name}`")
             self._replace(table, node)
 
     def _replace(self, table: exp.Table, node: PlanNode) -> None:

@@ -102,7 +102,7 @@ def _sources_live(select: exp.Select, is_live: IsLive) -> list[exp.Expr]:
 def _check_select(select: exp.Select, is_live: IsLive) -> None:
     live = _sources_live(select, is_live)
     if len(live) > 1:
-        refuse("A join of two live relations")
+        refuse("A join of two sources")
     for join in select.args.get("joins") or []:
         is_kept = join.side in ("", "LEFT") and join.this is not live[0]
         if not is_kept and join.side:
@@ -125,4 +125,4 @@ def _check_expression(expression: exp.Expr, is_live: IsLive) -> None:
         if isinstance(node, exp.AggFunc):
             refuse(f"The aggregate {node.sql_name()}")
         if isinstance(node, exp.Query) and _reads_live(node, is_live):
-            refuse("A subquery over a live relation")
+            refuse("A subquery in an expression")

@@ -1,0 +1,140 @@
+"""What replay refuses, with the message that a user reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sqlx.errors import TemporalSqlError
+from sqlx.slt_case import parse_case
+from sqlx.testing import ReplayDriver
+
+STREAM = "CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts;\n"
+TABLE = "CREATE VERSIONED TABLE rates (ccy STRING, rate DECIMAL(5,2), ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts;\n"
+QUERY = "SELECT o.id, r.rate FROM STREAM orders o JOIN rates r AS OF o.ts ON o.ccy = r.ccy"
+HINT = "HINT: Replay runs projections, filters, UNION ALL and the temporal operators; "
+HINT += "ask for the rest over bounded tables."
+
+SCRIPTS = {
+    STREAM: """
+[REPLAY.SCRIPT] A replay script is definitions and exactly one query, found 0 queries. SQLSTATE: 42601
+LINE 1: CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts;
+        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+HINT: Separate statements with semicolons: CREATE STREAM …; CREATE VERSIONED TABLE …; SELECT ….""",
+    STREAM + "SELECT id FROM orders; SELECT ccy FROM orders": """
+[REPLAY.SCRIPT] A replay script is definitions and exactly one query, found 2 queries. SQLSTATE: 42601
+LINE 1: SELECT ccy FROM orders
+        ^^^^^^^^^^^^^^^^^^^^^^
+HINT: Separate statements with semicolons: CREATE STREAM …; CREATE VERSIONED TABLE …; SELECT ….""",
+    STREAM + STREAM + "SELECT id FROM orders": """
+[REPLAY.SCRIPT] A replay script is definitions and exactly one query, `orders` is defined twice. SQLSTATE: 42601
+LINE 1: CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts
+        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+HINT: Separate statements with semicolons: CREATE STREAM …; CREATE VERSIONED TABLE …; SELECT ….""",
+    STREAM + "INSERT INTO orders VALUES (1)": """
+[REPLAY.SCRIPT] A replay script is definitions and exactly one query, found `INSERT INTO orders …`. SQLSTATE: 42601
+LINE 1: INSERT INTO orders VALUES (1)
+        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+HINT: Separate statements with semicolons: CREATE STREAM …; CREATE VERSIONED TABLE …; SELECT ….""",
+    "CREATE STREAM orders USING parquet OPTIONS (path 'x') TIMESTAMP BY ts; SELECT id FROM orders": """
+[REPLAY.NO_COLUMNS] Replay feeds `orders` itself, without its source, so it has to know its columns. SQLSTATE: 42601
+LINE 1: CREATE STREAM orders USING parquet OPTIONS (path 'x') TIMESTAMP BY ts
+                      ^^^^^^
+HINT: Write the columns with their types behind the name: CREATE … orders (id INT, ts TIMESTAMP) ….""",
+    STREAM + "SELECT window(ts, '1 minute') FROM orders": """
+[REPLAY.QUERY_REFUSED] This query cannot be run in replay: """,
+    STREAM + "SELECT ccy, count(*) FROM STREAM orders GROUP BY ccy": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] GROUP BY over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT DISTINCT ccy FROM STREAM orders": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] DISTINCT over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT ccy FROM STREAM orders ORDER BY ccy": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] ORDER BY over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT ccy FROM STREAM orders LIMIT 1": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] LIMIT over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT max(id) AS m FROM STREAM orders": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] The aggregate MAX over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT row_number() OVER (ORDER BY id) AS n FROM STREAM orders": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] A window function over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT a.id FROM orders a JOIN orders b ON a.id = b.id": """
+[UNSUPPORTED.STREAM_FRAGMENT] A join of two streams over a live stream is not supported here. SQLSTATE: 0A000
+""",
+    STREAM + "SELECT a.id FROM orders a, orders b": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] A join of two sources over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT id FROM orders UNION SELECT 1": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] UNION of distinct rows over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + "SELECT id FROM orders WHERE id IN (SELECT id FROM orders)": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] A subquery in an expression over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    TABLE + "SELECT ccy FROM rates": f"""
+[UNSUPPORTED.STREAM_FRAGMENT] A plain read of the table `rates` over a live stream is not supported here. SQLSTATE: 0A000
+{HINT}""",
+    STREAM + TABLE + "SELECT o.id, r.rate FROM orders o JOIN rates r ON o.ccy = r.ccy": """
+[UNSUPPORTED.VERSIONED_PLAIN_JOIN] A plain JOIN of a stream with the versioned table `rates` could mean two things:""",
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script_is_refused(script: str) -> None:
+    with pytest.raises(TemporalSqlError) as refused:
+        ReplayDriver(script)
+    assert SCRIPTS[script].strip() in str(refused.value)
+
+
+PUSHES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "order",
+        {},
+        "[REPLAY.UNKNOWN_INPUT] There is no input `order` to push rows to. SQLSTATE: 42P01\nHINT: Did you mean `orders`?",
+    ),
+    (
+        "rates",
+        {"rat": 1},
+        "[REPLAY.UNKNOWN_COLUMN] `rates` has no column `rat`. SQLSTATE: 42703\nHINT: Did you mean `rate`? ",
+    ),
+    (
+        "orders",
+        {"id": "1"},
+        "[REPLAY.VALUE] `orders`.`id` is INT, the value '1' does not fit. SQLSTATE: 22018\nHINT: Push an int",
+    ),
+    ("orders", {"id": 2**31}, "[REPLAY.VALUE] `orders`.`id` is INT, the value 2147483648 does not fit."),
+    ("orders", {"ccy": b"EUR"}, "[REPLAY.VALUE] `orders`.`ccy` is STRING, the value b'EUR' does not fit."),
+    ("orders", {"ts": "now"}, "HINT: Push an aware datetime, or int microseconds since the epoch, or None."),
+    ("rates", {"rate": 1000}, "[REPLAY.VALUE] `rates`.`rate` is DECIMAL(5,2), the value 1000 does not fit."),
+]
+
+
+@pytest.mark.parametrize(("name", "row", "message"), PUSHES)
+def test_push_is_refused_and_nothing_was_taken(name: str, row: dict[str, Any], message: str) -> None:
+    driver = ReplayDriver(STREAM + TABLE + QUERY)
+    with pytest.raises(TemporalSqlError) as refused:
+        driver.push([("rates", {"ccy": "EUR", "rate": 1, "ts": 1}), (name, row)])
+    assert message in str(refused.value)
+    assert driver.push([("orders", {"id": 1, "ccy": "EUR", "ts": 2})]) == []
+
+
+def test_a_row_that_cannot_be_calculated_leaves_the_changes_before_it() -> None:
+    driver = ReplayDriver(STREAM + "SELECT CAST(ccy AS INT) AS n FROM orders")
+    with pytest.raises(TemporalSqlError, match=r"\[REPLAY.CALCULATION\] A row cannot be calculated: ") as refused:
+        driver.push([("orders", {"ccy": "7"}), ("orders", {"ccy": "seven"})])
+    assert [change.row for change in refused.value.changes] == [{"n": 7}]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("tasks", [0, -1, "2", True])
+def test_tasks_are_a_number(tasks: Any) -> None:
+    with pytest.raises(TemporalSqlError, match=r"\[REPLAY.TASKS\] tasks must be an int of at least 1, found "):
+        ReplayDriver(STREAM + TABLE + QUERY, tasks=tasks)
+
+
+@pytest.mark.parametrize("text", ["query\nSELECT 1\n", "query\nSELECT 1\n---- emit\n", "query\nSELECT 1\n---- error\n"])
+def test_slt_file_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(TemporalSqlError, match=r"\[SLT.FORMAT\] This .slt file cannot be read here: expected "):
+        parse_case(text)
