@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import os
 import random
-import stat
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +15,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+import udtf
 from udtf.errors import OperatorError
 from udtf.operators import as_of_columns
 from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
@@ -211,18 +212,13 @@ print(join_tables(AsOfJoinConfig(right_columns=("r0",)), left, right)["r0"].to_p
 
 @pytest.mark.slow  # everything is compiled anew
 def test_an_installation_that_cannot_be_written_to_still_joins(tmp_path):
-    import shutil
-
-    import udtf
-
     shutil.copytree(udtf.__path__[0], tmp_path / "udtf", ignore=shutil.ignore_patterns("__pycache__"))
-    nowhere = tmp_path / "file"
-    nowhere.write_text("")
+    nowhere = tmp_path / "udtf" / "operators" / "__pycache__"
+    nowhere.write_text("a file where the cache would be, since nothing is read-only to root")
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "HOME": str(nowhere), "TMPDIR": str(tmp_path)}
-    for folder, _, _ in os.walk(tmp_path / "udtf"):
-        os.chmod(folder, stat.S_IRUSR | stat.S_IXUSR)
-    environment.pop("NUMBA_CACHE_DIR", None)
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", PROGRAM], env=environment, capture_output=True, text=True, cwd=tmp_path
-    )
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
+    command = [sys.executable, "-B", "-c", PROGRAM]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.stdout.strip() == "[7]", done.stderr
+    assert list(tmp_path.glob("sqlx-numba-*/**/*.nbc"))
