@@ -47,8 +47,8 @@ class StreamTime:
 
     Unset (None) before the first accepted row. The library starts at -1; times before 1970 are legal here (B1).
 
-    >>> clock = StreamTime(); clock.observe(5); clock.observe(3); clock.now_us
-    5
+    >>> clock = StreamTime(); clock.observe(5), clock.observe(3)
+    (5, 5)
     """
 
     __slots__ = ("now_us",)
@@ -57,10 +57,11 @@ class StreamTime:
         """Start unset, or where a snapshot left off."""
         self.now_us = now_us
 
-    def observe(self, event_time_us: Micros) -> None:
-        """Move forward to `event_time_us`, never back."""
+    def observe(self, event_time_us: Micros) -> Micros:
+        """Move forward to `event_time_us`, never back; returns stream time."""
         if self.now_us is None or event_time_us > self.now_us:
             self.now_us = event_time_us
+        return self.now_us
 
     def is_late(self, event_time_us: Micros, grace_us: Micros | None) -> bool:
         """`is_late` against this clock, before the row moves it."""

@@ -126,11 +126,7 @@ def join_tables(config: AsOfJoinConfig, left: pa.Table, right: pa.Table) -> pa.T
 
 
 class AsOfJoinLogic:
-    """The AS OF join record by record, as a stream answers it.
-
-    The table is a versioned store; a row older than its retention is refused. A left row is answered at once, or with
-    grace waits in a buffer until the stream has passed it.
-    """
+    """The AS OF join record by record: stream rows are answered at once, or wait out the grace in a buffer."""
 
     def __init__(self, config: AsOfJoinConfig) -> None:
         """Start without state.
@@ -231,10 +227,8 @@ class AsOfJoinLogic:
     def _wait(self, row: Row, time: Micros, wait_us: Micros) -> None:
         """Buffer the row, then answer all that the stream has passed (7.3); at exactly the wait they leave."""
         self._buffer.put(row)
-        self._stream_time.observe(time)
-        now_us = self._stream_time.now_us
-        assert now_us is not None, "a row has just been observed"
-        for leaving in self._buffer.evict_until(now_us - wait_us):
+        stream_time_us = self._stream_time.observe(time)
+        for leaving in self._buffer.evict_until(stream_time_us - wait_us):
             self._answer(leaving)
 
     def _without_version(self, row: Row, reason: int, late_reason: str) -> None:

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from udtf.operators import as_of_kernel as kernel
 from udtf.operators import compiled
-from udtf.operators.as_of_columns import Keys, Times, ints_of, one_chunk, order_of_arrival, presence_of, truth_of
+from udtf.operators.as_of_columns import ints_of, one_chunk, presence_of, truth_of
 from udtf.operators.as_of_join import DIRECTIONS
+from udtf.operators.as_of_keys import Keys
+from udtf.operators.as_of_times import Times, order_of_arrival
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ import pytest
 
 import udtf
 from udtf.errors import OperatorError
-from udtf.operators import as_of_columns
+from udtf.operators import as_of_keys
 from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
 from udtf.operators.as_of_tables import Versions, sort_versions
 from udtf.record import canonical_key, order_key
@@ -104,7 +104,7 @@ def test_composite_keys(seed):
 
 
 def test_sparse_int_keys_are_hashed(monkeypatch):
-    monkeypatch.setattr(as_of_columns, "_DENSE_ROOM", 0)
+    monkeypatch.setattr(as_of_keys, "_DENSE_ROOM", 0)
     left, right = tables([pa.int64()], pa.int32(), seed=3)
     config = AsOfJoinConfig(join="left", right_columns=("r0",))
     assert join_tables(config, left, right)["r0"].to_pylist() == brute_force(config, left, right)
