@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn, cast
 
 from catalog.entries import Entry
 from sqlx.errors import BindError, RunError, did_you_mean
-from sqlx.replay_script import read_script
+from sqlx.replay_script import plain, read_script
 from sqlx.replay_topology import Topology
 from sqlx.replay_types import parse_type
 from sqlx.replay_values import EXPECTED, Misfit, from_micros, reader_of
@@ -129,7 +129,7 @@ class ReplayDriver:
         self._changes.append(Change(cast(Op, op), row, None if time_us is None else from_micros(time_us)))
 
     def _checked(self, name: str, row: Mapping[str, Any]) -> tuple[Entry, tuple[Any, ...]]:
-        entry = self._inputs.get(name.lower())
+        entry = self._inputs.get(plain(name))
         if entry is None:
             suggestion = did_you_mean(name, [e.name for e in self._inputs.values()])
             raise BindError("REPLAY.UNKNOWN_INPUT", name=name, suggestion=suggestion)

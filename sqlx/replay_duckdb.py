@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from catalog import MemoryCatalog
 from catalog.binding import AnalysisError
+from catalog.definitions import shown_name
 from catalog.entries import Column, Entry
 from sqlx.errors import BindError
 from sqlx.replay_types import TypeTextError, common_type, from_duckdb, parse_type
@@ -32,6 +33,8 @@ def parse_sql(text: str) -> exp.Expr:
     """
     try:
         tree = sqlglot.parse_one(text, read="spark")
+    except ParseError as error:
+        raise _refused(str(error.errors[0]["description"] if error.errors else error)) from error
     except SqlglotError as error:
         raise _refused(str(error)) from error
     return tree.transform(_as_spark_means)
@@ -135,7 +138,7 @@ class DuckDbBinder:
 
     def entry(self, parts: tuple[str, ...]) -> Entry | None:
         """The definition of that name, or None."""
-        return self.catalog.resolve(parts)
+        return self.catalog.resolve(shown_name(parts))
 
     def columns(self, query: str) -> tuple[Column, ...] | None:
         """The result columns of a query, or None where DuckDB refuses it."""

@@ -43,9 +43,9 @@ class Script:
 
     @property
     def pushed(self) -> dict[str, Entry]:
-        """The definitions that rows can be pushed to, by name in lower case."""
+        """The definitions that rows can be pushed to, by name in lower case, without quotes."""
         entries = (self.catalog.resolve(name) for name in self.catalog.names())
-        return {e.name.lower(): e for e in entries if e is not None and e.name.lower() not in self.derived}
+        return {plain(e.name): e for e in entries if e is not None and e.name.lower() not in self.derived}
 
     def runner(self, fragment: Fragment, reads_table: bool = False) -> FragmentRunner:
         """What runs a fragment; it keeps no rows, so that all drivers of the script share it.
@@ -56,6 +56,11 @@ class Script:
         if (fragment, reads_table) not in self.runners:
             self.runners[fragment, reads_table] = FragmentRunner(self.engine, fragment, reads_table)
         return self.runners[fragment, reads_table]
+
+
+def plain(name: str) -> str:
+    """A name in lower case, without quotes."""
+    return name.replace("`", "").lower()
 
 
 def read_script(text: str) -> Script:

