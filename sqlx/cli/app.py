@@ -14,7 +14,7 @@ import sqlx
 from sqlx.cli.cases import MODE_HELP, run_cases
 from sqlx.cli.failures import CommandError, reported
 from sqlx.cli.output import complain, out
-from sqlx.cli.scripts import Script, queries_of, read_scripts, run_scripts, split
+from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
 from sqlx.cli.start import started
 
 
@@ -118,9 +118,9 @@ def explain(
     """
     scripts = _file_or_text(file, text, var)
     with started(warehouse) as spark:
-        for number, statement in enumerate(queries_of(spark, scripts)):
-            _separate(number)
-            out.print(sqlx.explain(spark, statement.text).rstrip(), soft_wrap=True)
+        for statement in carrying_out_definitions(spark, scripts):
+            if holds_query(statement.text):
+                out.print(sqlx.explain(spark, statement.text), soft_wrap=True)
 
 
 @app.command("compile")
@@ -130,25 +130,16 @@ def compile_(
     var: Var = [],  # noqa: B006 - typer copies it
     warehouse: Warehouse = None,
 ) -> None:
-    """Print each query as plain Spark SQL with calls of table functions, for a Spark that runs without our parser.
+    """Print a script as plain Spark SQL with calls of table functions, for a Spark that runs without our parser.
 
-    Definitions are carried out, so that names bind; nothing else is.
+    Definitions are carried out, so that names bind; nothing else is. udtf.register(spark) brings the table functions.
     """
     scripts = _file_or_text(file, text, var)
-    compile_text = _compiler()
     with started(warehouse) as spark:
-        for number, statement in enumerate(queries_of(spark, scripts)):
-            _separate(number)
-            out.print(compile_text(spark, statement.text).rstrip().rstrip(";") + ";", soft_wrap=True)
+        from sqlx.compile_text import compile_text
 
-
-def _compiler() -> Any:
-    try:
-        from sqlx.compile_text import compile_text  # type: ignore[import-not-found,unused-ignore]
-    except ModuleNotFoundError:
-        msg = "`sqlx compile` is not there yet."
-        raise CommandError(msg, "`sqlx explain` shows the SQL around the operators.") from None
-    return compile_text
+        for statement in carrying_out_definitions(spark, scripts):
+            out.print(compile_text(spark, statement.text).rstrip().rstrip(";") + ";\n", soft_wrap=True)
 
 
 @app.command("test")
@@ -187,11 +178,6 @@ def _file_or_text(file: Path | None, text: str | None, assignments: list[str]) -
     if file is not None:
         return read_scripts([file], assignments)
     return [_text_script(text or "", "-e")]
-
-
-def _separate(number: int) -> None:
-    if number:
-        out.print()
 
 
 def main() -> None:

@@ -170,8 +170,8 @@ def _materialize(spark: SparkSession, model: tuple[str, str], statement: Stateme
     note(f"{name}: {materialized}")
 
 
-def queries_of(spark: SparkSession, scripts: Iterable[Script]) -> Iterator[Statement]:
-    """The statements that hold a query; definitions before them are carried out, so that names bind. No row is written.
+def carrying_out_definitions(spark: SparkSession, scripts: Iterable[Script]) -> Iterator[Statement]:
+    """All statements in order; behind a definition it is carried out, so that names bind. No row is written.
 
     Args:
         spark: the session.
@@ -180,22 +180,23 @@ def queries_of(spark: SparkSession, scripts: Iterable[Script]) -> Iterator[State
     for script in scripts:
         for statement in script.statements:
             with at(statement):
+                yield statement
                 if is_definition(statement.text):
                     spark.sql(statement.text)
-                elif holds_query(statement.text):
-                    yield statement
-                if script.model is not None:
+                elif script.model is not None:
                     spark.sql(statement.text).createOrReplaceTempView(script.model[0])
 
 
 def holds_query(text: str) -> bool:
-    """Whether a statement is a query or has one inside.
+    """Whether a statement is a query or has one inside; a definition has none of its own.
 
     >>> holds_query("INSERT INTO t SELECT 1"), holds_query("CACHE TABLE t AS SELECT 1"), holds_query("SHOW TABLES")
     (True, True, False)
+    >>> holds_query("CREATE VIEW v AS SELECT 1")
+    False
     """
     words = [word.strip("(").upper() for word in text.split()]
-    around = words[:1] in (["INSERT"], ["MERGE"], ["CREATE"], ["CACHE"], ["REPLACE"])
+    around = words[:1] in (["INSERT"], ["MERGE"], ["CREATE"], ["CACHE"], ["REPLACE"]) and not is_definition(text)
     return is_query(text) or (around and bool({"SELECT", "FROM"} & set(words)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 
 import sqlx.cli.start
 from sqlx.cli.app import app
+from sqlx.cli.scripts import split
+from sqlx.statements import may_be_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,12 +128,15 @@ def test_explain_shows_stages_and_runs_definitions_only(tmp_path: Path, spark: S
     assert not spark.catalog.tableExists("cli_must_not_exist")
 
 
-def test_compile_prints_what_spark_runs_without_us(tmp_path: Path) -> None:
-    pytest.importorskip("sqlx.compile_text")
-    code, stdout, stderr = invoke("compile", script(tmp_path, f"{DEFINITIONS}{JOIN}"))
+def test_compile_prints_a_script_that_spark_runs_without_our_parser(tmp_path: Path, spark: SparkSession) -> None:
+    code, stdout, stderr = invoke("compile", script(tmp_path, f"{DEFINITIONS}{JOIN} ORDER BY o.id"))
     assert code == 0, stderr
-    assert "AS OF" not in stdout.upper().replace("AS_OF", "")
-    assert stdout.rstrip().endswith(";")
+    statements = [statement.text for statement in split(stdout, "compiled")]
+    assert not any(may_be_ours(statement) for statement in statements)
+    assert [tuple(row) for row in [spark.sql(statement) for statement in statements][-1].collect()] == [
+        (1, None),
+        (2, Decimal("1.05")),
+    ]
 
 
 def test_the_command_in_a_process_of_its_own_shows_no_stack_trace(tmp_path: Path) -> None:
