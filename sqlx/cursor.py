@@ -21,8 +21,17 @@ class Cursor:
 
     def __init__(self, text: str, tokens: tuple[Token, ...], index: int = 0, stop: int | None = None) -> None:
         self.text, self.tokens = text, tokens
-        self.index = index
         self.stop = len(tokens) if stop is None else stop
+        self._index = index
+
+    @property
+    def index(self) -> int:
+        """Index of the next token; never past the end, however far a reader steps."""
+        return self._index
+
+    @index.setter
+    def index(self, index: int) -> None:
+        self._index = min(index, self.stop)
 
     @property
     def done(self) -> bool:
@@ -73,7 +82,9 @@ class Cursor:
         return self.tokens[self.index - 1].end if self.index else 0
 
     def span_from(self, start_index: int) -> Span:
-        """From the token at ``start_index`` to the one that was read last."""
+        """From the token at ``start_index`` to the one that was read last; empty where none was."""
+        if start_index >= self.index:
+            return Span(self.last_end, self.last_end)
         return Span(self.tokens[start_index].start, self.last_end)
 
     def fail(self, expected: str, hint: str = "") -> NoReturn:
@@ -82,7 +93,7 @@ class Cursor:
         Raises:
             TemporalParseError: always.
         """
-        token = self.peek()
+        token = self.tokens[self.index] if self.index < len(self.tokens) else None  # also what closes a group
         span = (token.start, token.end) if token else (self.last_end, self.last_end + 1)
         found = f"`{token.text}`" if token else "the end of the text"
         raise TemporalParseError("PARSE.EXPECTED", self.text, span, expected=expected, found=found, hint=hint)

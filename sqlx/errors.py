@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
@@ -40,11 +41,20 @@ def caret_lines(text: str, start: int, end: int) -> str:
     line_end = text.find("\n", start)
     line_end = len(text) if line_end < 0 else line_end
     number = text.count("\n", 0, start) + 1
+    line_end = max(start, line_start + len(text[line_start:line_end].rstrip("\r")))
     window = max(line_start, min(start - 20, line_end - _LINE_WIDTH) if line_end - line_start > _LINE_WIDTH else 0)
-    shown = text[window : min(line_end, window + _LINE_WIDTH)].replace("\t", " ")
+    window_end = min(line_end, window + _LINE_WIDTH)
+    shown = "".join(" " if c.isspace() else c for c in text[window:window_end])
     head = f"LINE {number}: " + ("…" if window > line_start else "")
-    carets = max(1, min(end, line_end, window + _LINE_WIDTH) - start)
-    return f"{head}{shown}\n{' ' * (len(head) + start - window)}{'^' * carets}"
+    tail = "…" if window_end < line_end else ""
+    indent = len(head) + _width(text[window:start])
+    carets = max(1, _width(text[start : min(end, window_end)]))
+    return f"{head}{shown}{tail}\n{' ' * indent}{'^' * carets}"
+
+
+def _width(text: str) -> int:
+    """The columns that a text takes on a terminal: East Asian letters take two, combining marks none."""
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
