@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from sqlx.clauses import AsOfClause, Direction
 from sqlx.cursor import Cursor
@@ -10,6 +10,7 @@ from sqlx.dialect import Span, Token
 from sqlx.errors import TemporalParseError
 from sqlx.intervals import parse_interval
 from sqlx.structure import Join
+from sqlx.words import JOIN_WORDS
 
 if TYPE_CHECKING:
     from sqlx.from_clause import FromReader
@@ -22,6 +23,7 @@ _CONSTANT_WORDS = frozenset(
     "OR NOT NULL YEAR MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND YEARS MONTHS WEEKS DAYS HOURS MINUTES "
     "SECONDS MILLISECONDS MICROSECONDS".split()
 )
+_ASOF_JOINS = frozenset({("ASOF", "JOIN"), ("ASOF", "LEFT"), ("ASOF", "INNER")})
 _DIRECTIONS: dict[str, Direction] = {"BACKWARD": "backward", "FORWARD": "forward", "NEAREST": "nearest"}
 
 
@@ -33,6 +35,16 @@ def names_a_column(tokens: tuple[Token, ...], start: int, stop: int) -> bool:
         if token.is_name and not called and token.word not in _CONSTANT_WORDS:
             return True
     return False
+
+
+def refuse_place(text: str, tokens: tuple[Token, ...], where: str) -> NoReturn:
+    """Say that AS OF stands in the wrong place.
+
+    Raises:
+        TemporalParseError: always.
+    """
+    span = (tokens[0].start, tokens[-1].end)
+    raise TemporalParseError("AS_OF_JOIN.PLACE", text, span, clause=" ".join(t.word for t in tokens), where=where)
 
 
 class AsOfReader:
@@ -48,13 +60,40 @@ class AsOfReader:
 
     def applies(self, cursor: Cursor, join: Join, has_asof: bool) -> bool:
         """Whether the join, read up to its relation, is an AS OF join."""
-        if has_asof or (cursor.at("AS", "OF") and self.starts_time(cursor.peek(2))):
-            return True
         relation = join.relation
+        named = relation.alias is not None  # a second alias cannot be meant
+        if has_asof or (cursor.at("AS", "OF") and (named or self.starts_time(cursor.peek(2)))):
+            return True
         if relation.travel_time is None or relation.travel_kind not in ("SYSTEM_TIME", "TIMESTAMP"):
             return False
         first, stop = self._indexes(relation.travel_time)
         return names_a_column(self.reader.tokens, first, stop)
+
+    def refuse_late(self, cursor: Cursor) -> None:
+        """AS OF where only a condition can go on.
+
+        Raises:
+            TemporalParseError: it stands there.
+        """
+        if cursor.at("AS", "OF") and self.starts_time(cursor.peek(2)):
+            refuse_place(cursor.text, cursor.tokens[cursor.index : cursor.index + 2], "behind the condition of a join")
+
+    def check_pipes(self, tail: Span) -> None:
+        """AS OF in a pipe operator (``|> JOIN r AS OF …``): only a FROM clause takes it.
+
+        Raises:
+            TemporalParseError: it stands there.
+        """
+        tokens = [t for t in self.reader.tokens if tail.start <= t.start < tail.end]
+        depth, joins = 0, False
+        for n, token in enumerate(tokens):
+            depth += (token.text == "(") - (token.text == ")")
+            words = tuple(t.word for t in tokens[n : n + 2])
+            if token.text == "|>":
+                joins = words[-1] in JOIN_WORDS
+            timed = words == ("AS", "OF") and self.starts_time(tokens[n + 2] if n + 2 < len(tokens) else None)
+            if depth == 0 and joins and (timed or words in _ASOF_JOINS):
+                refuse_place(self.reader.scanner.text, tuple(tokens[n : n + 2]), "in a pipe operator")
 
     def _indexes(self, span: Span) -> tuple[int, int]:
         inside = [n for n, t in enumerate(self.reader.tokens) if span.start <= t.start < span.end]
@@ -77,7 +116,7 @@ class AsOfReader:
         else:
             self._as_of_time(cursor, clause)
         if join.relation.alias is None:
-            join.relation.alias = self.reader.alias(cursor)
+            self.reader.name(cursor, join.relation)
         self._options(cursor, clause)
         self._condition(cursor, join, clause)
         self._options(cursor, clause)
@@ -109,7 +148,7 @@ class AsOfReader:
             join.on = cursor.skip_expression()
         elif cursor.at("USING") and cursor.symbol(1) == "(":
             join.using = self.reader.using(cursor)
-        elif clause.spelling != "match_condition":
+        elif clause.spelling != "match_condition" and join.kind not in ("NATURAL", "CROSS"):
             cursor.fail("ON or USING", "An AS OF join needs the equalities of its keys: ON l.id = r.id, or USING (id).")
 
     def _options(self, cursor: Cursor, clause: AsOfClause) -> None:

@@ -14,20 +14,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from pyspark.errors import PySparkException
+
 from catalog.entries import Column, Entry
 from sqlx.bind import Binder
-from sqlx.cut import check_leftovers, is_query, merge_using, with_clause
-from sqlx.dialect import Span, tokenize
+from sqlx.cut import check_leftovers, is_query, merge_using, operand_start, read_by_left, with_clause
+from sqlx.dialect import Span
 from sqlx.edits import Edits
 from sqlx.errors import UnsupportedError
 from sqlx.keyed_join import Inputs
 from sqlx.needed import needed_columns
-from sqlx.operators import builders
+from sqlx.operators import Builder, builders
+from sqlx.outer import explained
 from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
-from sqlx.reads import insert_name, rewritten_read
-from sqlx.refusals import check_relation, notes, refused
+from sqlx.reads import insert_target, rewritten_read
+from sqlx.refusals import check_names, check_relation, notes, refused
 from sqlx.restore import Standing, apply_names, restored, shorten_qualifiers
-from sqlx.right_side import RightSide, RightSideReader, entry_side, quoted_path
+from sqlx.right_side import RightSide, RightSideReader, entry_side, quoted_path, renamed
 from sqlx.scanner import scan
 from sqlx.scope import Visible
 from sqlx.structure import Block, FromItem, Join, Level, Relation
@@ -76,13 +79,15 @@ class Compiler:
 
     def compile(self) -> Plan:
         """Run all passes."""
-        self._insert()
+        into = insert_target(self.text, self.binder)
+        if into is not None:
+            self.edits.replace(*into)
         for level in scan(self.text).walk():
             for block in level.blocks:
                 self._block(block)
         check_leftovers(self.text, self.edits)
         sql = self.edits.render()
-        columns = self._columns_of(sql) if is_query(self.text) else ()
+        columns = self._columns_of(sql) if self.nodes and is_query(self.text) else ()
         fragment = Fragment(sql, columns, self._reads(sql))
         return Plan(fragment, self.text, self.streaming, tuple(dict.fromkeys(self.notes)), self.edits.origin)
 
@@ -94,16 +99,6 @@ class Compiler:
 
     def _reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
         return tuple((name, node) for name, node in self.nodes.items() if name in sql)
-
-    def _insert(self) -> None:
-        """INSERT INTO a definition of columns only appends to its data table."""
-        found = insert_name(tokenize(self.text))
-        entry = self.binder.entry(found[0]) if found else None
-        if found and entry is not None:
-            target = self.binder.insert_target(entry)
-            if target is None:
-                raise UnsupportedError("UNSUPPORTED.INSERT", self.text, found[1].pair, name=entry.name)
-            self.edits.replace(found[1], target)
 
     def _block(self, block: Block) -> None:
         self.visible, self.before = [], []
@@ -176,6 +171,8 @@ class Compiler:
     def _as_of(self, block: Block, item: FromItem, join: Join, known: list[Known]) -> list[Known]:
         reader = RightSideReader(self.binder, self.text, self.streaming)
         assert join.as_of is not None
+        if join.relation.lateral:
+            raise UnsupportedError("AS_OF_JOIN.RIGHT_SIDE", self.text, join.relation.span.pair, found="LATERAL")
         if join.as_of.spelling in ("as_of", "system_time"):
             right = reader.read(join.relation, block.level)
         else:
@@ -191,11 +188,13 @@ class Compiler:
             return reader.read(relation, level)
         prefix = with_clause(self.text, self.edits, level, relation.span)
         body = self.edits.render(relation.body)
+        body += "".join(f" {part.of(self.text)}" for part in (relation.travel, relation.extra) if part is not None)
         sql = f"{prefix}SELECT * FROM {body}"
         columns = self._bound(sql, relation)
         arrival = self.binder.arrival(body) if not prefix else "monotonically_increasing_id()"
         sql = f"{prefix}SELECT *, {arrival} AS __order0 FROM {body}"
-        return RightSide(sql, columns, ("__order0",), (), None, relation.visible_name or "the right side")
+        side = RightSide(sql, columns, ("__order0",), (), None, relation.visible_name or "the right side")
+        return renamed(side, relation.columns, self.text) if relation.columns else side
 
     def _bound(self, sql: str, relation: Relation) -> tuple[Column, ...]:
         columns = self.binder.columns(sql)
@@ -205,13 +204,16 @@ class Compiler:
         raise refused(self.binder, self.text, None)
 
     def _operator(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> list[Known]:
-        if self._operand_start(block, item) != item.start:  # LATERAL looks back: what it sees goes into the operator
+        if operand_start(block, item) != item.start:  # LATERAL looks back: what it sees goes into the operator
             known, self.before = [*self.before, *known], []
         number = sum(1 for n in self.nodes.values() if isinstance(n, (AsOfJoin, TableLookup))) + 1
-        inputs = self._inputs(block, item, join, known, right)
+        check_names(
+            self.text, [(k.visible.name, k.relation) for k in known] + [(self._name_of(join.relation), join.relation)]
+        )
+        builder = self._builder(block, item, join, known, right)
+        inputs = builder.inputs
         if self.streaming and right.entry is not None:
             self.nodes.setdefault(quoted_path(right.entry.name), Source(right.entry))
-        builder = builders(join)(self.binder, self.text, join, inputs, self.streaming)
         node, further = builder.build(f"__sqlx_rel{number}")
         node = self._with_reads(node)
         self.nodes[node.name] = node
@@ -220,15 +222,29 @@ class Compiler:
         shown = [(k.visible.name, self._shown(k.visible, inputs)) for k in known]
         reason = join.as_of.reason if join.as_of else None
         text = restored(number, node, shown, inputs, conditions, reason)
-        self.edits.replace(Span(self._operand_start(block, item), join.span.end), text)
+        self.edits.replace(Span(operand_start(block, item), join.span.end), text)
         columns = right.columns + ((Column(reason, "string"),) if reason else ())
         merged = frozenset(t.name.lower() for t in join.using)
         relations = (*inputs.left, Visible(inputs.right_name, columns, merged=merged))
-        covered = Span(self._operand_start(block, item), join.span.end)
+        covered = Span(operand_start(block, item), join.span.end)
         self.visible = [s for s in self.visible if not covered.start <= s.span.start < covered.end]
         self.visible.append(Standing(covered, number, node.columns, relations, item is block.items[0]))
         self.notes += notes(join, node, right, self.streaming)
         return [Known(v) for v in relations]
+
+    def _builder(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> Builder:
+        """The join's builder with its condition read, and its inputs down to the columns that are needed."""
+        try:
+            inputs = self._inputs(block, item, join, known, right)
+            builder = builders(join)(self.binder, self.text, join, inputs, self.streaming)
+            builder.read()
+        except PySparkException as error:
+            raise explained(error, self.text, block, join, self.binder) from None
+        spans = [c.span for c in builder.parts.further]
+        shown = Visible(inputs.right_name, right.columns)
+        needed = needed_columns(self.text, block, join, spans, inputs.left, shown)
+        builder.inputs = replace(inputs, left_needed=needed.left, right_needed=needed.right)
+        return builder
 
     def _with_reads(self, node: AsOfJoin | TableLookup) -> AsOfJoin | TableLookup:
         left = replace(node.left, reads=self._reads(node.left.sql))
@@ -238,22 +254,15 @@ class Compiler:
     def _shown(self, visible: Visible, inputs: Inputs) -> list[tuple[int, Column]]:
         return [(n, c) for n, (relation, c) in enumerate(inputs.left_needed) if relation.name == visible.name]
 
-    def _operand_start(self, block: Block, item: FromItem) -> int:
-        """Where the left operand begins: its FROM item; all of FROM where LATERAL looks back over a comma."""
-        lateral = item.relation.lateral or any(j.relation.lateral for j in item.joins)
-        return block.items[0].start if lateral and item in block.items else item.start
-
     def _inputs(self, block: Block, item: FromItem, join: Join, known: list[Known], right: RightSide) -> Inputs:
-        span = Span(self._operand_start(block, item), join.span.start)
+        span = Span(operand_start(block, item), join.span.start)
         for other in block.items[: block.items.index(item) + 1] if item in block.items else [item]:
             if other.start >= span.start:
                 self._give_names(other, span.end)
-        prefix = with_clause(self.text, self.edits, block.level, span)
+        prefix = with_clause(self.text, self.edits, block.level, span, *read_by_left(join))
         left_from = self.edits.render(span).rstrip()
         left = merge_using(self.text, item, tuple(self._visible(k, prefix, left_from) for k in known), span.end)
-        name = join.relation.visible_name or f"__sqlx_r{join.relation.span.start}"
-        needed = needed_columns(self.text, block, join, left, Visible(name, right.columns))
-        return Inputs(prefix, left_from, left, needed.left, right, name, needed.right)
+        return Inputs(prefix, left_from, left, (), right, self._name_of(join.relation), ())
 
     def _visible(self, known: Known, prefix: str, left_from: str) -> Visible:
         if known.visible.columns:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlx.dialect import Span, Token
 
-COMPARISONS = frozenset({"=", "==", ">=", ">", "<=", "<"})
+COMPARISONS = frozenset({"=", "==", "<=>", ">=", ">", "<=", "<"})
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _NOT_COMPARED = frozenset({"OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "IS", "AND"})
 
@@ -38,14 +38,15 @@ def split_conjuncts(tokens: tuple[Token, ...]) -> list[Conjunct]:
     >>> [c.operator for c in split_conjuncts(tokenize("(a.x = b.x AND a.t >= b.t) AND a.y BETWEEN 1 AND 2"))]
     ['=', '>=', '']
     """
-    tokens = _unwrapped(tokens)
+    tokens = unwrapped(tokens)
     parts = _split_and(tokens)
     if len(parts) > 1:
         return [conjunct for part in parts for conjunct in split_conjuncts(part)]
     return [_comparison(tokens)]
 
 
-def _unwrapped(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+def unwrapped(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The tokens without parentheses around all of them."""
     while (
         len(tokens) > 2
         and tokens[0].text == "("
@@ -99,8 +100,8 @@ def _split_and(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
 
 def _comparison(tokens: tuple[Token, ...]) -> Conjunct:
     top = _top_level(tokens)
-    operators = [(n, t) for n, t in top if t.kind == "op" and t.text in COMPARISONS | {"<=>", "<>", "!="}]
-    if len(operators) != 1 or any(t.word in _NOT_COMPARED for _, t in top):
+    operators = [(n, t) for n, t in top if t.kind == "op" and t.text in COMPARISONS | {"<>", "!="}]
+    if len(operators) != 1 or any(t.word in _NOT_COMPARED or t.text == "!" for _, t in top):
         return Conjunct(tokens)
     at, operator = operators[0]
     if operator.text not in COMPARISONS or at == 0 or at == len(tokens) - 1:

@@ -9,7 +9,7 @@ from sqlx.dialect import CLAUSE_PAIRS, Span, tokenize
 from sqlx.edits import Edits
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.scope import Visible
-from sqlx.structure import FromItem, Level
+from sqlx.structure import Block, FromItem, Join, Level
 
 
 def is_query(text: str) -> bool:
@@ -30,9 +30,22 @@ def _writes(text: str) -> bool:
     return False
 
 
-def with_clause(text: str, edits: Edits, level: Level, span: Span) -> str:
+def read_by_left(join: Join) -> list[Span]:
+    """The expressions of a join that are put into the query of its left side."""
+    clause = join.as_of
+    spans = (join.on, clause.time if clause else None, clause.known if clause else None)
+    return [span for span in spans if span is not None]
+
+
+def operand_start(block: Block, item: FromItem) -> int:
+    """Where the left operand begins: its FROM item; all of FROM where LATERAL looks back over a comma."""
+    lateral = item.relation.lateral or any(j.relation.lateral for j in item.joins)
+    return block.items[0].start if lateral and item in block.items else item.start
+
+
+def with_clause(text: str, edits: Edits, level: Level, *spans: Span) -> str:
     """The WITH clause that a query cut out of ``level`` needs to see the same common table expressions."""
-    names = _names(text, span)
+    names = set[str]().union(*(_names(text, span) for span in spans))
     used: list[str] = []
     for cte in reversed(level.visible_ctes()):
         if cte.name.lower() in names:

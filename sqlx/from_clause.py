@@ -8,37 +8,10 @@ from sqlx.as_of_reader import AsOfReader
 from sqlx.cursor import Cursor
 from sqlx.dialect import CLAUSE_PAIRS, Span, Token
 from sqlx.structure import FromItem, Join, Level, Relation
+from sqlx.words import AFTER_QUERY, JOIN_WORDS, NO_ALIAS, QUERY_WORDS, TAIL_WORDS, TRAVEL_WORDS
 
 if TYPE_CHECKING:
     from sqlx.scanner import Scanner
-
-TAIL_WORDS = frozenset(
-    "WHERE GROUP HAVING ORDER LIMIT OFFSET WINDOW QUALIFY UNION EXCEPT INTERSECT MINUS SORT CLUSTER DISTRIBUTE "
-    "SELECT INSERT MAP REDUCE".split()
-)
-_JOIN_WORDS = frozenset({"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "OUTER", "ASOF"})
-_NO_ALIAS = (
-    TAIL_WORDS
-    | (_JOIN_WORDS - {"ASOF"})
-    | {
-        "ON",
-        "USING",
-        "LATERAL",
-        "TABLESAMPLE",
-        "PIVOT",
-        "UNPIVOT",
-        "FOR",
-        "WATERMARK",
-        "MATCH_CONDITION",
-        "WHEN",
-        "SET",
-    }
-)
-_QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
-_AFTER_QUERY = frozenset(
-    {"UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE"}
-)
-_TRAVEL_WORDS = frozenset({"SYSTEM_TIME", "SYSTEM_VERSION", "TIMESTAMP", "VERSION"})
 
 
 class FromReader:
@@ -48,17 +21,21 @@ class FromReader:
         self.scanner = scanner
         self.tokens = scanner.tokens
         self.as_of = AsOfReader(self)
-        self.asof_qualifies = any(
-            token.word == "ASOF" and following.text == "."
+        self.level: Level | None = None
+        self.qualifying = [
+            token.start
             for token, following in zip(self.tokens, self.tokens[1:], strict=False)
-        )
+            if token.word == "ASOF" and following.text == "."
+        ]
 
     def items(self, cursor: Cursor, level: Level) -> list[FromItem]:
         """The comma-separated items of a FROM clause; the cursor stands behind FROM."""
+        around, self.level = self.level, level
         found = [self._item(cursor, level)]
         while cursor.symbol() == ",":
             cursor.index += 1
             found.append(self._item(cursor, level))
+        self.level = around
         return found
 
     def _item(self, cursor: Cursor, level: Level) -> FromItem:
@@ -79,9 +56,10 @@ class FromReader:
         if cursor.word() in ("INCLUDE", "EXCLUDE"):
             cursor.index += 2
         cursor.skip_group()
-        alias = self.alias(cursor)
-        whole = Span(item.start, cursor.last_end)
-        item.relation, item.joins = Relation("other", whole, whole, alias=alias), []
+        pivoted = Relation("other", Span(0, 0), Span(0, 0))
+        self.name(cursor, pivoted)
+        pivoted.span = pivoted.body = Span(item.start, cursor.last_end)
+        item.relation, item.joins = pivoted, []
 
     # relations
 
@@ -95,7 +73,7 @@ class FromReader:
         found = self._body(cursor, level, stream)
         found.stream, found.lateral = stream, lateral
         self._extensions(cursor, found)
-        found.alias = self.alias(cursor)
+        self.name(cursor, found)
         found.span = cursor.span_from(start)
         return found
 
@@ -103,7 +81,7 @@ class FromReader:
         following = cursor.peek(1)
         if cursor.word() != "STREAM" or following is None:
             return False
-        return following.text == "(" or (following.is_name and following.word not in _NO_ALIAS | {"AS"})
+        return following.text == "(" or (following.is_name and following.word not in NO_ALIAS | {"AS"})
 
     def _body(self, cursor: Cursor, level: Level, stream: bool) -> Relation:
         if cursor.symbol() == "(":
@@ -143,14 +121,14 @@ class FromReader:
 
     def _is_query(self, cursor: Cursor) -> bool:
         """Whether the parenthesis at the position holds a query rather than relations."""
-        if cursor.word(1) in _QUERY_WORDS:
+        if cursor.word(1) in QUERY_WORDS:
             return True
         if cursor.symbol(1) != "(":
             return False
         inner = Cursor(cursor.text, self.tokens, cursor.index + 1, cursor.closing())
         holds_query = self._is_query(inner)
         inner.skip_group()
-        return holds_query and (inner.done or inner.word() in _AFTER_QUERY)
+        return holds_query and (inner.done or inner.word() in AFTER_QUERY)
 
     def _values(self, cursor: Cursor, level: Level) -> Relation:
         start = cursor.index
@@ -173,6 +151,12 @@ class FromReader:
     def _extensions(self, cursor: Cursor, found: Relation) -> None:
         """Time travel, sample, watermark and options, in the order in which Spark takes them."""
         self._travel(cursor, found)
+        first = cursor.index
+        self._extra(cursor)
+        if cursor.index > first:
+            found.extra = cursor.span_from(first)
+
+    def _extra(self, cursor: Cursor) -> None:
         if cursor.at("WITH") and cursor.symbol(1) == "(":
             cursor.index += 1
             cursor.skip_group()
@@ -180,7 +164,7 @@ class FromReader:
             cursor.skip_group()
             if cursor.take("REPEATABLE"):
                 cursor.skip_group()
-        if cursor.at("WATERMARK") and cursor.peek(1) is not None and cursor.word(1) not in _NO_ALIAS:
+        if cursor.at("WATERMARK") and cursor.peek(1) is not None and cursor.word(1) not in NO_ALIAS:
             cursor.index += 1
             cursor.skip_expression()
             if cursor.take("AS"):
@@ -190,7 +174,7 @@ class FromReader:
 
     def _travel(self, cursor: Cursor, found: Relation) -> None:
         ahead = 1 if cursor.word() == "FOR" else 0
-        if cursor.word(ahead) not in _TRAVEL_WORDS or (cursor.word(ahead + 1), cursor.word(ahead + 2)) != ("AS", "OF"):
+        if cursor.word(ahead) not in TRAVEL_WORDS or (cursor.word(ahead + 1), cursor.word(ahead + 2)) != ("AS", "OF"):
             return
         start = cursor.index
         kind = cursor.word(ahead)
@@ -198,8 +182,21 @@ class FromReader:
         found.travel_time = cursor.skip_expression()
         found.travel, found.travel_kind = cursor.span_from(start), kind
 
-    def alias(self, cursor: Cursor) -> Token | None:
-        """``[AS] name [(columns)]``; None where what follows is not an alias."""
+    def name(self, cursor: Cursor, relation: Relation) -> None:
+        """``[AS] name [(columns)]`` becomes the relation's alias; nothing is read where something else follows."""
+        relation.alias = self._alias(cursor)
+        if relation.alias is not None and cursor.symbol() == "(":
+            relation.columns = self.column_list(cursor)
+
+    def column_list(self, cursor: Cursor) -> tuple[Token, ...]:
+        """The names in the parenthesis at the position; () where it holds anything else, which Spark will refuse."""
+        start, stop = cursor.index, cursor.closing()
+        inside = self.tokens[start + 1 : stop]
+        cursor.index = stop + 1
+        plain = all(t.is_name if n % 2 == 0 else t.text == "," for n, t in enumerate(inside)) and len(inside) % 2 == 1
+        return inside[::2] if plain else ()
+
+    def _alias(self, cursor: Cursor) -> Token | None:
         token, following = cursor.peek(), cursor.peek(1)
         explicit = cursor.word() == "AS"
         if explicit:
@@ -209,25 +206,28 @@ class FromReader:
         if token is None or not token.is_name or (not explicit and self._starts_clause(token, following)):
             return None
         cursor.index += 2 if explicit else 1
-        if cursor.symbol() == "(":
-            cursor.skip_group()
         return token
 
     def _starts_clause(self, token: Token, following: Token | None) -> bool:
         if token.kind == "quoted":
             return False
         if token.word == "ASOF":
-            return not self.asof_qualifies and following is not None and following.word in ("JOIN", "LEFT", "INNER")
+            return not self._asof_qualifies() and following is not None and following.word in ("JOIN", "LEFT", "INNER")
         pair = (token.word, following.word if following else "")
         nearest = token.word in ("APPROX", "EXACT", "NEAREST")
-        return token.word in _NO_ALIAS or pair in CLAUSE_PAIRS or (nearest and pair[1] != "")
+        return token.word in NO_ALIAS or pair in CLAUSE_PAIRS or (nearest and pair[1] != "")
+
+    def _asof_qualifies(self) -> bool:
+        """Whether the query qualifies a name with ASOF, so that it is an alias (design.md, section 2)."""
+        span = self.level.span if self.level is not None else Span(0, 0)
+        return any(span.start <= offset < span.end for offset in self.qualifying)
 
     # joins
 
     def _join_words(self, cursor: Cursor) -> list[str]:
         """The words up to and with JOIN; empty where no join starts."""
         words: list[str] = []
-        while cursor.word(len(words)) in _JOIN_WORDS:
+        while cursor.word(len(words)) in JOIN_WORDS:
             words.append(cursor.word(len(words)))
             if words[-1] == "JOIN":
                 return words
@@ -256,6 +256,7 @@ class FromReader:
         first = cursor.index
         has_on = cursor.at("ON")
         while not cursor.done and not self._ends_condition(cursor):
+            self.as_of.refuse_late(cursor)
             if cursor.symbol() == "(":
                 self.scanner.inside(cursor, level)
             else:

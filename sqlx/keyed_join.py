@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from catalog.entries import Column
 from sqlx.bind import Binder
-from sqlx.conditions import Conjunct, split_conjuncts
+from sqlx.conditions import Conjunct, split_conjuncts, unwrapped
 from sqlx.dialect import Token, tokenize_span
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan import Fragment
@@ -17,10 +17,17 @@ from sqlx.structure import Join
 
 @dataclass
 class Parts:
-    """What a builder has found so far about one join; text is SQL over the relation of its side."""
+    """What a builder has found so far about one join; text is SQL over the relation of its side.
+
+    Attributes:
+        left_keys, right_keys: the two sides of each equality.
+        key_columns: the columns of the right side among them, in lower case.
+        further: the conjuncts that are no keys.
+    """
 
     left_keys: list[str] = field(default_factory=list)
     right_keys: list[str] = field(default_factory=list)
+    key_columns: set[str] = field(default_factory=set)
     further: list[Conjunct] = field(default_factory=list)
 
 
@@ -79,6 +86,15 @@ class KeyedJoinBuilder:
         """Whether rows without a match are kept."""
         return self.join.kind.startswith("LEFT")
 
+    def read(self) -> None:
+        """Read what does not depend on the columns that are needed: the kind and the condition.
+
+        Raises:
+            BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        self.check_kind()
+        self.read_condition()
+
     def check_kind(self) -> None:
         """INNER and LEFT are defined.
 
@@ -96,8 +112,20 @@ class KeyedJoinBuilder:
         if self.join.on is not None:
             for conjunct in split_conjuncts(tokenize_span(self.text, self.join.on)):
                 self.scope.references(conjunct.tokens)  # names first: an unknown one is the better message
-                if not (conjunct.operator == "=" and self._equality(conjunct)):
+                if not (conjunct.operator in ("=", "<=>") and self._equality(conjunct)):
                     self.further(conjunct)
+        if self.join.on is not None and not self.parts.left_keys and self.inputs.right.entry is None:
+            self._check_equality()
+
+    def _check_equality(self) -> None:
+        """Any relation on the right may be joined without a key, but not by a condition in place of one.
+
+        Raises:
+            BindError: a conjunct compares both sides, and none of them is a key.
+        """
+        for conjunct in self.parts.further:
+            if len(self.sides(conjunct.tokens)) > 1:
+                raise BindError("KEYED_JOIN.NO_EQUALITY", self.text, conjunct.span.pair)
 
     def further(self, conjunct: Conjunct) -> None:
         """A conjunct that is no key is tested on the row that was found (semantics.md 6.8, C7)."""
@@ -114,6 +142,7 @@ class KeyedJoinBuilder:
             )  # fmt: skip
         self.parts.left_keys.append(f"{quoted(left[0].name)}.{quoted(token.name)}")
         self.parts.right_keys.append(f"{quoted(self.inputs.right_name)}.{quoted(token.name)}")
+        self.parts.key_columns.add(token.name.lower())
 
     def sides(self, tokens: tuple[Token, ...]) -> set[Side]:
         """The sides that an expression refers to."""
@@ -121,22 +150,28 @@ class KeyedJoinBuilder:
 
     def _equality(self, conjunct: Conjunct) -> bool:
         """Whether the conjunct is a key: left expression = key column (any expression where no table is behind it)."""
-        sides = self.sides(conjunct.left), self.sides(conjunct.right)
         left, right = conjunct.left, conjunct.right
-        if sides == ({"right"}, {"left"}):
+        if "right" in self.sides(left):
             left, right = right, left
-        elif sides != ({"left"}, {"right"}):
+        if self.sides(right) != {"right"} or "right" in self.sides(left):
             return False
-        if self.inputs.right.entry is not None and not self._is_key(right):
+        has_table = self.inputs.right.entry is not None
+        if not (self._is_key(right) if has_table else self.sides(left)):  # a table's key may equal a constant, too
             return False
+        if conjunct.operator == "<=>":
+            raise UnsupportedError("KEYED_JOIN.NULL_SAFE", self.text, conjunct.span.pair)
         self.parts.left_keys.append(text_of(self.text, left))
         self.parts.right_keys.append(text_of(self.text, right))
         return True
 
     def _is_key(self, tokens: tuple[Token, ...]) -> bool:
-        reference = self._plain(tokens)
+        """Whether the tokens are a key column of the table; it is noted as one that the join covers."""
+        reference = self._plain(unwrapped(tokens))
         shown = [s.lower() for _, s in self.inputs.right.keys if s is not None]
-        return reference is not None and reference.column.name.lower() in shown
+        if reference is None or reference.column.name.lower() not in shown:
+            return False
+        self.parts.key_columns.add(reference.column.name.lower())
+        return True
 
     def _plain(self, tokens: tuple[Token, ...]) -> Reference | None:
         """The column that the tokens are, when they are nothing but a column."""
@@ -154,7 +189,7 @@ class KeyedJoinBuilder:
         entry = self.inputs.right.entry
         if entry is None:
             return
-        used = {text.replace("`", "").split(".")[-1].strip().lower() for text in self.parts.right_keys}
+        used = self.parts.key_columns
         missing = [key for key, shown in self.inputs.right.keys if shown is None or shown.lower() not in used]
         if missing:
             names, keys = (", ".join(f"`{k}`" for k in found) for found in (missing, entry.keys))

@@ -10,6 +10,8 @@ from sqlx.right_side import stars
 from sqlx.scope import Visible
 from sqlx.structure import Block, Join
 
+_NARROW = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "boolean")
+
 
 @dataclass(frozen=True)
 class Needed:
@@ -19,34 +21,41 @@ class Needed:
     right: tuple[Column, ...]
 
 
-def needed_columns(text: str, block: Block, join: Join, left: tuple[Visible, ...], right: Visible) -> Needed:
+def needed_columns(
+    text: str, block: Block, join: Join, further: list[Span], left: tuple[Visible, ...], right: Visible
+) -> Needed:
     """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
 
     Args:
         text: the statement.
         block: the query block of the join.
-        join: the join; names in its own relations and in its keys do not count, its further conditions do.
+        join: the join; names in its own relations and in its keys do not count.
+        further: its conditions that are tested on its result.
         left: what the left side shows.
         right: what the right side shows.
     """
     tokens = [t for t in tokenize(text) if block.span.start <= t.start < block.span.end]
-    outside = tuple(t for t in tokens if _counts(t, block, join))
+    own = Span(block.items[0].start, join.span.end)
+    outside = tuple(t for t in tokens if not _within(t, [own]) or _within(t, further))
     names = {t.name.lower() for t in outside if t.is_name}
     every, starred = _stars(block, tokens, outside)
     if not every:
         every = block.pipe or any("NATURAL" in j.kind for item in block.items for j in item.joins)
-    return Needed(
-        tuple((v, c) for v in left for c in v.columns if every or v.name.lower() in starred or c.name.lower() in names),
-        tuple(c for c in right.columns if every or right.name.lower() in starred or c.name.lower() in names),
-    )
+
+    def is_read(relation: Visible, column: Column) -> bool:
+        return every or relation.name.lower() in starred or column.name.lower() in names
+
+    lefts = tuple((v, c) for v in left for c in v.columns if is_read(v, c))
+    rights = tuple(c for c in right.columns if is_read(right, c))
+    if not lefts and not rights:  # count(*) reads no column, but Arrow does not count rows without any
+        lefts = tuple(
+            sorted(((v, c) for v in left for c in v.columns), key=lambda pair: pair[1].type not in _NARROW)[:1]
+        )
+    return Needed(lefts, rights)
 
 
-def _counts(token: Token, block: Block, join: Join) -> bool:
-    """Whether a name there can refer to a column of the join's result."""
-    own = Span(block.items[0].start, join.span.end)
-    if not own.start <= token.start < own.end:
-        return True
-    return join.on is not None and join.on.start <= token.start < join.on.end
+def _within(token: Token, spans: list[Span]) -> bool:
+    return any(span.start <= token.start < span.end for span in spans)
 
 
 def _stars(block: Block, tokens: list[Token], outside: tuple[Token, ...]) -> tuple[bool, set[str]]:

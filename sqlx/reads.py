@@ -5,8 +5,8 @@ from __future__ import annotations
 from catalog.entries import Entry
 from catalog.relations import as_of_sql, history_sql
 from sqlx.bind import Binder
-from sqlx.dialect import Span, Token, tokenize_span
-from sqlx.errors import BindError
+from sqlx.dialect import Span, Token, tokenize, tokenize_span
+from sqlx.errors import BindError, UnsupportedError
 from sqlx.structure import Relation
 
 
@@ -50,6 +50,22 @@ def _needs_versions(text: str, entry: Entry, relation: Relation, what: str) -> N
         raise BindError("BIND.NO_HISTORY", text, relation.body.pair, what=what, name=entry.name, found=found)
 
 
+def insert_target(text: str, binder: Binder) -> tuple[Span, str] | None:
+    """The edit by which INSERT INTO a definition of columns only appends to its data table; None for all others.
+
+    Raises:
+        UnsupportedError: the definition reads another relation.
+    """
+    found = insert_name(tokenize(text))
+    entry = binder.entry(found[0]) if found else None
+    if found is None or entry is None:
+        return None
+    target = binder.insert_target(entry)
+    if target is None:
+        raise UnsupportedError("UNSUPPORTED.INSERT", text, found[1].pair, name=entry.name)
+    return found[1], target
+
+
 def insert_name(tokens: tuple[Token, ...]) -> tuple[tuple[str, ...], Span] | None:
     """The target of an INSERT: its name's parts and where they stand; None for other statements."""
     if not tokens or tokens[0].word != "INSERT" or len(tokens) < 3 or tokens[1].word != "INTO":
@@ -60,3 +76,11 @@ def insert_name(tokens: tuple[Token, ...]) -> tuple[tuple[str, ...], Span] | Non
         at += 2
     parts = tuple(t.name for t in tokens[start : at + 1 : 2])
     return parts, Span(tokens[start].start, tokens[at].end)
+
+
+def values_in_order(tokens: tuple[Token, ...]) -> int | None:
+    """Where the VALUES of an INSERT begin, if they may stand behind FROM; written as one file they keep their order."""
+    words = [t.word for t in tokens]
+    if "DEFAULT" in words or "SELECT" in words or "VALUES" not in words:
+        return None
+    return tokens[words.index("VALUES")].start

@@ -41,6 +41,21 @@ def check_relation(binder: Binder, text: str, relation: Relation, body: str) -> 
     raise BindError("BIND.UNKNOWN_RELATION", text, relation.body.pair, name=name, suggestion=suggestion)
 
 
+def check_names(text: str, relations: list[tuple[str, Relation | None]]) -> None:
+    """Every relation of a join has a name of its own: the last is the right side.
+
+    Raises:
+        BindError: two have the same.
+    """
+    seen: set[str] = set()
+    for name, relation in relations:
+        if name.lower() in seen:
+            place = relation or next(r for _, r in reversed(relations) if r is not None)
+            span = place.alias or place.body
+            raise BindError("KEYED_JOIN.DUPLICATE_NAME", text, (span.start, span.end), name=name)
+        seen.add(name.lower())
+
+
 def notes(join: Join, node: AsOfJoin | TableLookup, right: RightSide, streaming: bool) -> list[str]:
     """Defaults and options of a join that could surprise, each said once by name."""
     clause = join.as_of

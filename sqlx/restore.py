@@ -115,10 +115,11 @@ class Standing:
 
 def apply_names(text: str, block: Block, edits: Edits, standing: Standing) -> None:
     """Let stars and names that USING has merged mean what they meant before the rewriting."""
-    if block.pipe:
+    tokens = tokenize_span(text, block.select)
+    if block.pipe and not tokens_of_hive(text, block):
         edits.insert(block.tail.start, f" |> DROP {', '.join(standing.hidden)} ")
         return
-    tokens = tokenize_span(text, block.select)
+    tokens = tokens or tokens_of_hive(text, block)
     for star in stars(tokens):
         before = next((t for t in reversed(tokens) if t.end <= star.start), None)
         if before is None or before.text != ".":
@@ -127,6 +128,14 @@ def apply_names(text: str, block: Block, edits: Edits, standing: Standing) -> No
     for token in _own_names(text, block, standing.span) if owners else ():
         if token.name.lower() in owners:
             edits.replace(Span(token.start, token.end), owners[token.name.lower()])
+
+
+def tokens_of_hive(text: str, block: Block) -> tuple[Token, ...]:
+    """What follows the FROM clause of ``FROM a SELECT x``, without subqueries; () where pipes follow it."""
+    inner = [level.span for level in block.level.children if level.blocks]
+    tokens = tuple(t for t in tokenize_span(text, block.tail) if not any(s.start <= t.start < s.end for s in inner))
+    piped = next((n for n, t in enumerate(tokens) if t.text == "|>"), len(tokens))
+    return tokens if block.pipe and any(t.word in ("SELECT", "MAP", "REDUCE") for t in tokens[:piped]) else ()
 
 
 def _except(edits: Edits, star: Token, following: list[Token], standing: Standing) -> None:

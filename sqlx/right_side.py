@@ -61,9 +61,17 @@ class RightSideReader:
             UnsupportedError: it is more than projections and filters over one versioned table.
         """
         self.span = relation.body
-        return self._relation(relation, level, self.text)
+        return self._relation(replace(relation, travel=None), level, self.text)
 
     def _relation(self, relation: Relation, level: Level, text: str) -> RightSide:
+        extra = relation.travel or relation.extra
+        if extra is not None:
+            self._refuse(f"`{extra.of(text)}`")
+        side = self._unnamed(relation, level, text)
+        return renamed(side, relation.columns, text) if relation.columns else side
+
+    def _unnamed(self, relation: Relation, level: Level, text: str) -> RightSide:
+        """The relation without the names that its alias gives the columns."""
         if relation.kind == "name":
             return self._name(relation, level, text)
         if relation.kind == "query" and relation.query is not None:
@@ -74,7 +82,8 @@ class RightSideReader:
         name = relation.parts[-1]
         cte = _visible_cte(level, name) if len(relation.parts) == 1 else None
         if cte is not None:
-            return self._query(cte.query, text, name)
+            side = self._query(cte.query, text, name)
+            return renamed(side, cte.columns, text) if cte.columns else side
         entry = self.binder.entry(relation.parts)
         if entry is not None:
             return self._entry(entry)
@@ -108,7 +117,10 @@ class RightSideReader:
         all_hidden = (*hidden, *(("__pass",) if passes else ()))
         columns = self.binder.columns(sql)
         if columns is None:
-            raise self.binder.refusal() or AssertionError("refused without a reason")
+            refusal = self.binder.refusal()
+            if self.binder.columns(f"SELECT {select} FROM ({inner.sql}) AS {alias}") is not None:
+                self._refuse("an aggregate")  # fine by itself, but not beside the time of each version
+            raise refusal or AssertionError("refused without a reason")
         shown = tuple(c for c in columns if c.name not in all_hidden)
         lineage = _lineage(tokenize_span(text, block.select), inner)
         keys = tuple((key, _shown_as(lineage, column)) for key, column in inner.keys)
@@ -116,8 +128,10 @@ class RightSideReader:
 
     def _only_block(self, level: Level) -> Block:
         if len(level.blocks) != 1 or level.recursive:
-            self._refuse("a set operation")
+            self._refuse("a set operation" if level.blocks else "no FROM clause")
         block = level.blocks[0]
+        if not block.items:
+            self._refuse("no FROM clause")
         if block.pipe or block.select is None or len(block.items) != 1 or block.items[0].joins:
             self._refuse("more than one relation" if not block.pipe else "pipe operators")
         return block
@@ -152,18 +166,43 @@ class RightSideReader:
         raise UnsupportedError("AS_OF_JOIN.RIGHT_SIDE", self.text, self.span.pair, found=found)
 
 
+def renamed(side: RightSide, names: tuple[Token, ...], text: str) -> RightSide:
+    """The same rows under the column names of an alias: ``AS r (id, price)``, ``WITH r (id, price) AS …``.
+
+    Raises:
+        BindError: there are more or fewer columns than names.
+    """
+    if len(names) != len(side.columns):
+        span = (names[0].start, names[-1].end)
+        raise BindError(
+            "KEYED_JOIN.COLUMN_LIST", text, span, name=side.name, listed=len(names), found=len(side.columns)
+        )
+    shown = dict(zip((c.name for c in side.columns), (t.name for t in names), strict=True))
+    items = [f"{quoted_path(old)} AS {quoted_path(new)}" for old, new in shown.items()]
+    sql = f"SELECT {', '.join([*items, *side.hidden])} FROM ({side.sql}) AS __sqlx_h"
+    columns = tuple(Column(shown[c.name], c.type) for c in side.columns)
+    keys = tuple((key, None if column is None else shown.get(column, column)) for key, column in side.keys)
+    return replace(side, sql=sql, columns=columns, keys=keys)
+
+
 def entry_side(entry: Entry, binder: Binder, streaming: bool) -> RightSide:
     """The versions of a table of our catalog, as they arrived."""
     source = replace(entry, relation=quoted_path(entry.name)) if streaming else entry
     by_arrival = not streaming and entry.sequence_by is None and entry.valid_from is None
-    arrival = (binder.arrival(entry.relation),) if by_arrival else ()
+    arrival = _arrival(entry, binder) if by_arrival else ()
     hidden = ["__time"]
     hidden += ["__seq"] if entry.sequence_by else []
     hidden += ["__deleted"] if entry.delete_when or entry.valid_from else []
     hidden += ["__arrival"] if entry.valid_from else []
-    hidden += ["__order0"] if by_arrival else []
+    hidden += [f"__order{n}" for n in range(len(arrival))]
     keys = tuple((key, key) for key in entry.keys)
     return RightSide(versions_sql(source, arrival), entry.columns, tuple(hidden), keys, entry, entry.name)
+
+
+def _arrival(entry: Entry, binder: Binder) -> tuple[str, ...]:
+    """How the rows arrived: what the definition kept of it, else what the binder knows of its relation."""
+    kept = entry.arrival
+    return kept if kept and not any("_metadata" in k for k in kept) else (binder.arrival(entry.relation),)
 
 
 def stars(tokens: tuple[Token, ...]) -> list[Token]:

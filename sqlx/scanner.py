@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlx.cursor import Cursor
 from sqlx.dialect import Span, Token, tokenize
-from sqlx.from_clause import TAIL_WORDS, FromReader
+from sqlx.from_clause import FromReader
 from sqlx.structure import Block, Cte, FromItem, Level
+from sqlx.words import TAIL_WORDS
 
 _SET_WORDS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 _BEFORE_HIVE_FROM = frozenset({"AS", "EXPLAIN", "TEMPORAL", "EXTENDED", "FORMATTED", "ALL", "COST", "CODEGEN"})
@@ -76,14 +77,13 @@ class Scanner:
         while True:
             start = cursor.index
             name = cursor.expect_name("the name of a common table expression")
-            if cursor.symbol() == "(":
-                cursor.skip_group()
+            columns = self.reader.column_list(cursor) if cursor.symbol() == "(" else ()
             if cursor.take("MAX", "RECURSION", "LEVEL"):
                 cursor.index += 1
             if not cursor.take("AS") or cursor.symbol() != "(":
                 return  # not a CTE after all: Spark will say so
             stop = self.tokens[cursor.closing()].end
-            cte = Cte(name.name, Span(self.tokens[start].start, stop), level)
+            cte = Cte(name.name, Span(self.tokens[start].start, stop), level, columns)
             cte.query = self.inside(cursor, level, cte)
             level.ctes.append(cte)
             if cursor.symbol() != ",":
@@ -117,7 +117,9 @@ class Scanner:
         items: list[FromItem] = []
         if cursor.symbol(1) != ";" and cursor.peek(1) is not None and cursor.take("FROM"):  # FROM at the end is a name
             items = self.reader.items(cursor, level)
-        tail = self._until(cursor, level, frozenset() if pipe else _SET_WORDS)
+        tail = self._until(cursor, level, _SET_WORDS)
+        if pipe:
+            self.reader.as_of.check_pipes(tail)
         level.blocks.append(Block(cursor.span_from(start), select, items, tail, level, pipe))
 
     def _until(self, cursor: Cursor, level: Level, stops: frozenset[str]) -> Span:
@@ -138,7 +140,7 @@ class Scanner:
         before = self.tokens[cursor.index - 1] if cursor.index else None
         if before is None:
             return False
-        if before.text == "." or before.word == "AS":
+        if before.text in (".", "|>") or before.word == "AS":
             return True
         if cursor.word() == "EXCEPT":
             return before.text == "*" and cursor.symbol(1) == "("

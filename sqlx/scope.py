@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from catalog.entries import Column
@@ -12,14 +13,21 @@ from sqlx.errors import BindError, did_you_mean
 
 Side = Literal["left", "right"]
 
-_WORDS = frozenset(
+_RESERVED = frozenset(
     "AND OR NOT IS NULL TRUE FALSE DISTINCT FROM IN LIKE ILIKE RLIKE REGEXP BETWEEN CASE WHEN THEN ELSE END AS ESCAPE "
-    "DIV ANY ALL SOME INTERVAL DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ X EXISTS COLLATE ASC DESC NULLS FIRST LAST TO "
-    "AT TIME ZONE YEAR MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND YEARS MONTHS WEEKS DAYS HOURS MINUTES "
-    "SECONDS MILLISECONDS MICROSECONDS CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME CURRENT_USER LOCALTIMESTAMP USER "
-    "SESSION_USER STRING INT INTEGER BIGINT LONG SMALLINT SHORT TINYINT BYTE DOUBLE FLOAT REAL DECIMAL DEC NUMERIC "
-    "BOOLEAN BINARY VARCHAR CHAR ARRAY MAP STRUCT VARIANT VOID".split()
+    "DIV EXISTS COLLATE ASC DESC NULLS INTERVAL".split()
 )
+# Words of literals, types and units: a column may have such a name, too.
+_SOFT = frozenset(
+    "ANY ALL SOME DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ X FIRST LAST TO AT TIME ZONE YEAR MONTH WEEK DAY HOUR "
+    "MINUTE SECOND MILLISECOND MICROSECOND YEARS MONTHS WEEKS DAYS HOURS MINUTES SECONDS MILLISECONDS MICROSECONDS "
+    "CURRENT_TIMESTAMP CURRENT_DATE CURRENT_TIME CURRENT_USER LOCALTIMESTAMP USER SESSION_USER STRING INT INTEGER "
+    "BIGINT LONG SMALLINT SHORT TINYINT BYTE DOUBLE FLOAT REAL DECIMAL DEC NUMERIC BOOLEAN BINARY VARCHAR CHAR ARRAY "
+    "MAP STRUCT VARIANT VOID".split()
+)
+_WORDS = _RESERVED | _SOFT
+_BEFORE_NO_NAME = frozenset({"NULLS", "AS", "AT", "TIME", "TO", "INTERVAL"})
+_BEHIND_NO_NAME = frozenset({"TIME", "ZONE", "TO", "FROM"})
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,21 @@ class Scope:
         Raises:
             BindError: a name is unknown or fits two relations.
         """
-        return [self._resolve(chain) for chain in name_chains(tokens)]
+        outside, subqueries = split_subqueries(tokens)
+        found = [self._resolve(chain) for chain in name_chains(outside)]
+        found += [self._resolve([token]) for token in soft_names(outside) if self._unqualified([token], _span(token))]
+        for inner in subqueries:  # its own names are Spark's to check; what it reads of the join counts
+            found += [r for chain in name_chains(inner) for r in self._correlated(chain, inner)]
+        return found
+
+    def _correlated(self, chain: list[Token], subquery: tuple[Token, ...]) -> list[Reference]:
+        """What a qualified name in a subquery refers to here, unless a relation of the subquery has that name."""
+        owns = any(
+            t.name.lower() == chain[0].name.lower() and after.text != "."
+            for t, after in pairwise((*subquery, subquery[-1]))
+            if t.is_name
+        )
+        return [] if owns else self._qualified(chain, Span(chain[0].start, chain[-1].end))
 
     def _resolve(self, chain: list[Token]) -> Reference:
         span = Span(chain[0].start, chain[-1].end)
@@ -120,6 +142,23 @@ class Scope:
         return did_you_mean(chain[0].name, names)
 
 
+def split_subqueries(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], list[tuple[Token, ...]]]:
+    """The tokens without subqueries in parentheses, and the tokens inside each of them."""
+    outside: list[Token] = []
+    subqueries: list[tuple[Token, ...]] = []
+    depth = start = 0
+    for index, token in enumerate(tokens):
+        if depth:
+            depth += (token.text == "(") - (token.text == ")")
+            if depth == 0:
+                subqueries.append(tokens[start:index])
+        elif token.text == "(" and index + 1 < len(tokens) and tokens[index + 1].word in ("SELECT", "WITH", "FROM"):
+            depth, start = 1, index + 1
+        else:
+            outside.append(token)
+    return tuple(outside), subqueries
+
+
 def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
     """Dotted names in an expression that are columns: no functions, keywords, types, lambda variables, parameters."""
     bound = {
@@ -147,6 +186,22 @@ def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
             or _is_named_argument(tokens, index)
         ):
             yield chain
+
+
+def soft_names(tokens: tuple[Token, ...]) -> Iterator[Token]:
+    """Words like DAY or DATE that stand where a column may: they are one where a relation has it."""
+    for before, token, after in zip((None, *tokens), tokens, (*tokens[1:], None), strict=False):
+        if token.word not in _SOFT or (after is not None and after.text in (".", "(", "->", "=>", "<")):
+            continue
+        behind_value = before is not None and (before.kind in ("number", "string") or before.text in (".", ":", "::"))
+        in_phrase = before is not None and before.word in _BEFORE_NO_NAME
+        begins = after is not None and (after.kind == "string" or after.word in _BEHIND_NO_NAME)
+        if not (behind_value or in_phrase or begins):
+            yield token
+
+
+def _span(token: Token) -> Span:
+    return Span(token.start, token.end)
 
 
 def _is_named_argument(tokens: tuple[Token, ...], index: int) -> bool:

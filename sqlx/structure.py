@@ -21,11 +21,12 @@ class Relation:
         span: the relation with its alias.
         body: the relation without alias and STREAM.
         parts: the parts of a plain name.
-        alias: the alias as a token, if there is one.
+        alias: the alias as a token, if there is one; columns: the names that it gives the columns.
         stream: whether STREAM stands before it.
         lateral: whether LATERAL stands before it.
         travel: the span of a time travel clause (``FOR SYSTEM_TIME AS OF …``) if there is one; travel_kind: its first
             word behind FOR; travel_time: the span of its expression.
+        extra: the span of its options, sample and watermark, if there are any.
         call: lower-case name of a table function.
         query: the level inside the parentheses of a subquery.
         group: the relations inside the parentheses of a group.
@@ -36,11 +37,13 @@ class Relation:
     body: Span
     parts: tuple[str, ...] = ()
     alias: Token | None = None
+    columns: tuple[Token, ...] = ()
     stream: bool = False
     lateral: bool = False
     travel: Span | None = None
     travel_kind: str = ""
     travel_time: Span | None = None
+    extra: Span | None = None
     call: str = ""
     query: Level | None = None
     group: FromItem | None = None
@@ -105,11 +108,12 @@ class Block:
 
 @dataclass
 class Cte:
-    """One common table expression of a WITH clause."""
+    """One common table expression of a WITH clause; ``columns`` are the names that it gives its columns."""
 
     name: str
     span: Span
     query: Level
+    columns: tuple[Token, ...] = ()
 
 
 @dataclass

@@ -9,6 +9,9 @@ from sqlx.structure import Join
 OPERATORS = ("as_of_join", "table_lookup")
 
 
-def builders(join: Join) -> type[AsOfJoinBuilder] | type[TableLookupBuilder]:
+Builder = AsOfJoinBuilder | TableLookupBuilder
+
+
+def builders(join: Join) -> type[Builder]:
     """The builder of the operator that a join is."""
     return AsOfJoinBuilder if join.as_of is not None else TableLookupBuilder

@@ -34,16 +34,22 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         self.inequality: Conjunct | None = None
         self.as_of = self.version_time = ""
 
+    def read(self) -> None:
+        """Read the condition and the times.
+
+        Raises:
+            TemporalParseError, BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        super().read()
+        self._read_time()
+        self.check_keys()
+
     def build(self, name: str) -> tuple[AsOfJoin, tuple[Conjunct, ...]]:
         """The plan node, and the ON conjuncts that are still to be tested on the picked version.
 
         Raises:
             TemporalParseError, BindError, UnsupportedError: what was written cannot be joined so.
         """
-        self.check_kind()
-        self.read_condition()
-        self._read_time()
-        self.check_keys()
         ties = self._ties()
         left_items, right_items = self._items([text for text, _ in ties])
         config = self._config(tuple(order for _, order in ties))
@@ -64,7 +70,8 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             left.append(f"{known} AS __known")
             right.append(f"{seq} AS __seq")
         right += [f"{text} AS __tie{n}" for n, text in enumerate(ties)]
-        right += self.hidden_items("__order0", "__arrival", "__deleted", "__pass")
+        one_order = () if "__order1" in self.inputs.right.hidden else ("__order0",)
+        right += self.hidden_items(*one_order, "__arrival", "__deleted", "__pass")
         left_payload, right_payload = self.payload_items()
         return left + left_payload, right + right_payload
 
@@ -201,9 +208,10 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
                     column = f"{reference.relation.name}.{reference.column.name}"
                     raise BindError("AS_OF_JOIN.TIES_FROM_LEFT", self.text, reference.span.pair, column=column)
             found.append(_sort_item(self.text, tokens))
-        if "__seq" in self.inputs.right.hidden:
-            found.append((f"{quoted(self.inputs.right_name)}.__seq", ("asc", "first")))
-        return found
+        hidden = self.inputs.right.hidden
+        orders = [h for h in hidden if h.startswith("__order")]
+        arrived = [h for h in hidden if h == "__seq"] + (orders if len(orders) > 1 else [])
+        return found + [(f"{quoted(self.inputs.right_name)}.{h}", ("asc", "first")) for h in arrived]
 
     def _config(self, ties: tuple[tuple[str, str], ...]) -> AsOfJoinConfig:
         entry = self.inputs.right.entry

@@ -14,15 +14,21 @@ from udtf.operators.table_lookup import TableLookupConfig
 class TableLookupBuilder(KeyedJoinBuilder):
     """Builds one plain join of a stream with an upsert table."""
 
+    def read(self) -> None:
+        """Read the condition.
+
+        Raises:
+            BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        super().read()
+        self.check_keys()
+
     def build(self, name: str) -> tuple[TableLookup, tuple[Conjunct, ...]]:
         """The plan node, and the ON conjuncts that are still to be tested on the row that was found.
 
         Raises:
             BindError, UnsupportedError: what was written cannot be joined so.
         """
-        self.check_kind()
-        self.read_condition()
-        self.check_keys()
         left_items, right_items = self.key_items()
         left_payload, right_payload = self.payload_items()
         right_items += self.hidden_items("__deleted", "__pass")

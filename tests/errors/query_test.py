@@ -1,0 +1,49 @@
+"""Every wrong query of ``query.txt`` with its whole error: condition, line, carets, hint. `--complete` rewrites it.
+
+A case that begins with LIVE is compiled for live rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlx.errors import TemporalSqlError
+from tests.harness.fake_binder import compiled
+
+CASES = Path(__file__).with_name("query.txt")
+STATEMENT, CASE = "\n----\n", "\n====\n"
+
+
+def error_of(case: str) -> str:
+    text = case.removeprefix("LIVE ")
+    try:
+        compiled(text, streaming=text != case)
+    except TemporalSqlError as error:
+        return "\n".join(line.rstrip() for line in error.getMessage().splitlines())
+    return "no error"
+
+
+def test_wrong_queries_say_what_is_wrong_where(golden: Callable[[Path, str], None]) -> None:
+    text = CASES.read_text(encoding="utf-8")  # a line that ends in \r has a Windows line end
+    cases = [case.split(STATEMENT)[0] for case in text.rstrip("\n").split(CASE)]
+    found = [error_of(case.replace("\\r\n", "\r\n")) for case in cases]
+    assert [case for case, error in zip(cases, found, strict=True) if error == "no error"] == []
+    golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
+
+
+def test_an_error_is_spark_s_kind_of_exception_with_its_parts() -> None:
+    from pyspark.errors import AnalysisException, ParseException
+
+    for text, kind in (
+        ("SELECT 1 FROM orders o JOIN rates r AS OF o.ts", ParseException),
+        ("SELECT 1 FROM orders o JOIN rates r AS OF o.tz ON o.k = r.k", AnalysisException),
+    ):
+        try:
+            compiled(text)
+        except TemporalSqlError as error:
+            assert isinstance(error, kind)
+            assert error.getCondition() == error.getErrorClass() == error.condition
+            assert error.getSqlState() == error.sqlstate
+            assert str(error).startswith(f"[{error.getCondition()}] ")
+            assert error.getMessageParameters() == error.parameters
