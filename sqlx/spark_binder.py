@@ -11,9 +11,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import StructType
 
 from catalog.entries import Column, Entry
-from catalog.spark import SparkCatalog
+from catalog.spark import SparkCatalog, columns_of, type_text
 from sqlx.probes import probing
-from sqlx.spark_types import columns_of, ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +136,7 @@ def _compared_type(comparison: Any) -> str:
     """The type in which an analysed comparison compares."""
     schema = {"type": "struct", "fields": [{"name": "x", "nullable": True, "metadata": {}}]}
     schema["fields"][0]["type"] = json.loads(comparison.left().dataType().json())  # type: ignore[index]
-    return ddl(StructType.fromJson(schema).fields[0].dataType)
+    return type_text(StructType.fromJson(schema).fields[0].dataType)
 
 
 def _path(parts: tuple[str, ...]) -> str:

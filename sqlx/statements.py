@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
 _PAIRS = (
     ("AS", "OF"), ("DEDUPLICATE", "WITHIN"), ("GRACE", "PERIOD"), ("EXPLAIN", "TEMPORAL"), ("VERSIONED", "TABLES?"),
-    ("UPSERT", "TABLE"), ("SHOW", "STREAMS"), ("STREAMING", "TABLE"), ("STREAMING", "QUER(?:Y|IES)"),
+    ("UPSERT", "TABLES?"), ("SHOW", "STREAMS"), ("STREAMING", "TABLE"), ("STREAMING", "QUER(?:Y|IES)"),
     ("VERIFY", "BATCH"), ("EMIT", "(?:FINAL|CHANGES|ON|AFTER|EVERY|CORRECTIONS)"),
 )  # fmt: skip
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")

@@ -17,7 +17,7 @@ class ViewHead:
     """``CREATE [OR REPLACE] VIEW … AS`` and the query behind it."""
 
     before: str
-    name: str
+    parts: tuple[str, ...]
     query: str
 
 
@@ -31,13 +31,13 @@ def view_head(text: str, tokens: tuple[Token, ...]) -> ViewHead | None:
     start = at
     while at + 2 < len(tokens) and tokens[at + 1].text == ".":
         at += 2
-    name = text[tokens[start].start : tokens[at].end]
+    parts = tuple(t.text for t in tokens[start : at + 1 : 2])
     depth = 0
     for index in range(at + 1, len(tokens) - 1):
         token = tokens[index]
         depth += (token.text == "(") - (token.text == ")")
         if depth == 0 and token.word == "AS" and tokens[index + 1].word in ("SELECT", "WITH", "FROM", ""):
-            return ViewHead(text[: token.end], name, text[tokens[index + 1].start :].rstrip().rstrip(";"))
+            return ViewHead(text[: token.end], parts, text[tokens[index + 1].start :].rstrip().rstrip(";"))
     return None
 
 
@@ -56,7 +56,7 @@ def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
     session: Any = binder.spark._jsparkSession
     session.sql(f"{head.before} SELECT {items}")
     catalog = session.sessionState().catalog()
-    identifier = session.sessionState().sqlParser().parseTableIdentifier(head.name)
+    identifier = session.sessionState().sqlParser().parseTableIdentifier(".".join(head.parts[-2:]))
     table = catalog.getTableMetadata(identifier)
     catalog.alterTable(_with_text(binder, table, _NEEDS + head.query))
 
