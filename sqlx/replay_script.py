@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import get_ident
@@ -14,11 +15,13 @@ from catalog.entries import Entry
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import LexicalError, Span, tokenize
-from sqlx.errors import BindError, TemporalParseError
-from sqlx.plan import Fragment, Plan
+from sqlx.errors import BindError, TemporalParseError, did_you_mean
+from sqlx.plan import Fragment, Plan, Source
 from sqlx.replay_duckdb import DuckDbBinder, Engine, EngineAnalyzer
 from sqlx.replay_fragments import FragmentRunner
 
+_NO_RELATION = re.compile(r"Table with name (\S+) does not exist")
+_NOT_FOUND = re.compile(r'Referenced (?:column|table) "([^"]+)" not found| "([^"]+)" does not have a column named "')
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 
 
@@ -97,6 +100,8 @@ def _read(text: str) -> Script:
     if len(queries) != 1:
         _refuse(queries[1] if queries else text, f"found {len(queries)} queries")
     script.plan = _compiled(script, queries[0])
+    if not any(isinstance(node, Source) for node in script.plan.root.walk()):
+        _refuse(queries[0], "found a query that reads none of them")
     return script
 
 
@@ -158,4 +163,38 @@ def _source(script: Script, definition: Definition) -> str | None:
 
 
 def _compiled(script: Script, query: str) -> Plan:
-    return compile_query(query, DuckDbBinder(script.engine, script.catalog), streaming=True)
+    try:
+        plan = compile_query(query, DuckDbBinder(script.engine, script.catalog), streaming=True)
+        script.engine.schema(plan.root.sql)
+        return plan
+    except BindError as error:
+        raise _with_caret(error, query, script.catalog) or error from error
+
+
+def _with_caret(error: BindError, query: str, catalog: MemoryCatalog) -> BindError | None:
+    """Point at the column that DuckDB does not find, or at that of a relation which has no such column."""
+    if error.condition != "REPLAY.QUERY_REFUSED":
+        return None
+    reason = error.parameters["reason"]
+    missing, relation = _NOT_FOUND.search(reason), _NO_RELATION.search(reason)
+    if missing is None:
+        return relation and _unknown_relation(relation[1], query, catalog)
+    entries = [entry for name in catalog.names() if (entry := catalog.resolve(name)) is not None]
+    known = {column.name.lower(): column.name for entry in entries for column in entry.columns}
+    tokens = tokenize(query)
+    for first, dot, last in zip(tokens, (*tokens[1:], None), (*tokens[2:], None, None), strict=False):
+        is_path = dot is not None and dot.text == "." and last is not None
+        column = last if is_path and last is not None else first
+        if first.name.lower() == (missing[1] or missing[2]).lower() and column.name.lower() not in known:
+            suggestion = did_you_mean(column.name, known.values())
+            span = (first.start, column.end)
+            return BindError("BIND.UNKNOWN_COLUMN", query, span, column=query[slice(*span)], suggestion=suggestion)
+    return None
+
+
+def _unknown_relation(name: str, query: str, catalog: MemoryCatalog) -> BindError | None:
+    token = next((t for t in tokenize(query) if t.name.lower() == name.lower()), None)
+    if token is None:
+        return None
+    suggestion = did_you_mean(name, catalog.names())
+    return BindError("BIND.UNKNOWN_RELATION", query, (token.start, token.end), name=token.name, suggestion=suggestion)

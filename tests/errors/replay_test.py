@@ -32,6 +32,13 @@ HINT: Separate statements with semicolons: CREATE STREAM …; CREATE VERSIONED T
 LINE 1: CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts
         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 HINT: Separate statements with semicolons: CREATE STREAM …; CREATE VERSIONED TABLE …; SELECT ….""",
+    STREAM + "SELECT 1 AS one": """
+[REPLAY.SCRIPT] A replay script is definitions and exactly one query, found a query that reads none of them.""",
+    STREAM + "SELECT id FROM ordrs": """
+[BIND.UNKNOWN_RELATION] There is no table, view, stream or CTE `ordrs`. SQLSTATE: 42P01
+LINE 1: SELECT id FROM ordrs
+                       ^^^^^
+HINT: Did you mean `orders`?""",
     STREAM + "INSERT INTO orders VALUES (1)": """
 [REPLAY.SCRIPT] A replay script is definitions and exactly one query, found `INSERT INTO orders …`. SQLSTATE: 42601
 LINE 1: INSERT INTO orders VALUES (1)
