@@ -234,3 +234,19 @@ def test_keys_are_placed_as_spark_places_them(spark: SparkSession) -> None:
     (found,) = frame.selectExpr(*each, f"{whole} AS whole", f"pmod({whole}, 7) AS task").collect()
     assert [xxhash64([value], [kind]) for value, kind in zip(values, kinds, strict=True)] == list(found)[:-2]
     assert (xxhash64(values, kinds), task_of(values, kinds, 7)) == (found["whole"], found["task"])
+
+
+def test_stream_time_is_of_the_task() -> None:
+    names = [chr(ord("a") + n) for n in range(9)]
+    string = [parse_type("string")]
+    one = names[0]
+    other = next(name for name in names if task_of([name], string, 2) != task_of([one], string, 2))
+    hour_us = 3_600_000_000
+    pushed = [
+        ("rates", {"ccy": one, "rate": 1, "ts": 0}),
+        ("rates", {"ccy": one, "rate": 2, "ts": 10}),
+        ("rates", {"ccy": other, "rate": 3, "ts": 9 * hour_us}),
+        ("orders", {"id": 1, "ccy": one, "ts": 5}),
+    ]
+    assert rows(ReplayDriver(ORDERS + RATES + JOIN, tasks=1), *pushed) == []
+    assert rows(ReplayDriver(ORDERS + RATES + JOIN, tasks=2), *pushed) == [{"id": 1, "rate": 1}]
