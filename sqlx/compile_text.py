@@ -58,7 +58,7 @@ def plan_text(plan: Plan) -> str:
 
 def _filled(sql: str, calls: dict[str, str]) -> str:
     for name, call in calls.items():
-        sql = re.sub(rf"\b{name}\b", lambda _, call=call: call, sql)
+        sql = call.join(re.split(rf"\b{name}\b", sql))
     return sql
 
 

@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sqlx.plan import AsOfJoin, Fragment, Plan
+from sqlx.shipping import without_copies
+from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.spark import batch, mapped
 
 Strategy = Literal["mapped", "shuffled"]
@@ -62,10 +64,10 @@ def lower_to_views(plan: Plan, spark: SparkSession, views: Views) -> str:
 def as_of_join(node: AsOfJoin, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
     """The result of an AS OF join: a small right side is mapped by every worker, else both sides are shuffled."""
     left, right = frame(node.left, spark, frames), frame(node.right, spark, frames)
-    schema = output_schema(node, left, right)
-    if strategy(right, spark) == "mapped":
-        return mapped.as_of_join(left, right, node.config, schema)
-    return batch.as_of_join(left, right, node.config, schema)
+    config, narrow, renamed = without_copies(node.config, left)
+    run = mapped.as_of_join if strategy(right, spark) == "mapped" else batch.as_of_join
+    result: DataFrame = run(narrow, right, config, output_schema(config, narrow, right))
+    return result.withColumnsRenamed(renamed) if renamed else result
 
 
 def frame(fragment: Fragment, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
@@ -124,13 +126,10 @@ def estimated(node: AsOfJoin, spark: SparkSession) -> tuple[Strategy, int, int] 
     return strategy(right, spark), batch.estimated_bytes(right), mapped_limit(spark)
 
 
-def output_schema(node: AsOfJoin, left: DataFrame, right: DataFrame) -> StructType:
+def output_schema(config: AsOfJoinConfig, left: DataFrame, right: DataFrame) -> StructType:
     """The schema of a join's result: payloads of both sides, all nullable, then the reason."""
-    fields = [
-        StructField(f.name, f.dataType)
-        for f in (*left.schema.fields, *right.schema.fields)
-        if not f.name.startswith("__")
-    ]
-    if node.config.with_reason:
+    types = {f.name: f.dataType for f in (*right.schema.fields, *left.schema.fields)}
+    fields = [StructField(name, types[name]) for name in (*config.left_columns, *config.right_columns)]
+    if config.with_reason:
         fields.append(StructField("__reason", StringType()))
     return StructType(fields)
