@@ -9,7 +9,7 @@ from sqlx.errors import TemporalParseError
 
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _INFIX_WORDS = frozenset(
-    {"AND", "OR", "NOT", "IS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "IN", "BETWEEN", "DIV", "COLLATE", "ESCAPE", "AT"}
+    {"AND", "OR", "NOT", "IS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "IN", "BETWEEN", "DIV", "COLLATE", "ESCAPE"}
 )
 _UNIT = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 _UNITS = frozenset(unit + plural for unit in _UNIT for plural in ("", "S"))
@@ -151,7 +151,8 @@ class Cursor:
     def _continues(self) -> bool:
         """Whether the next token goes on with an expression that could end here."""
         token = self.peek()
-        return token is not None and (token.kind == "op" or token.word in _INFIX_WORDS)
+        infix = self.word() in _INFIX_WORDS or self.at("AT", "TIME", "ZONE")
+        return token is not None and (token.kind == "op" or infix)
 
     def _operand(self) -> bool:
         """Step over an operand (True), or over a prefix of one (False)."""
@@ -183,6 +184,8 @@ class Cursor:
             return True
         if self.take("IS"):
             return self._is_test()
+        if self.take("AT", "TIME", "ZONE"):
+            return False
         if self.take("NOT"):  # x NOT IN (…)
             return True
         self.index += 1
@@ -204,6 +207,7 @@ class Cursor:
             self.skip_group()
             if depth == 0:
                 return
+        self.fail("END")
 
     def _skip_interval(self) -> None:
         """INTERVAL, then values with units ('1' DAY 2 HOURS, '1 02' DAY TO HOUR), or one string."""

@@ -219,8 +219,12 @@ class FromReader:
 
     def _asof_qualifies(self) -> bool:
         """Whether the query qualifies a name with ASOF, so that it is an alias (design.md, section 2)."""
-        span = self.level.span if self.level is not None else Span(0, 0)
-        return any(span.start <= offset < span.end for offset in self.qualifying)
+        if self.level is None or not self.qualifying:
+            return False
+        span = self.level.span
+        own = [child.span for child in self.level.children if _names_asof(child)]
+        inside = [at for at in self.qualifying if span.start <= at < span.end]
+        return any(not any(other.start <= at < other.end for other in own) for at in inside)
 
     # joins
 
@@ -282,3 +286,10 @@ class FromReader:
             columns.append(inner.expect_name("a column"))
         cursor.skip_group()
         return tuple(columns)
+
+
+def _names_asof(level: Level) -> bool:
+    """Whether a relation in a subquery is called ASOF there: then the qualifier is that one's."""
+    blocks = [block for inner in level.walk() for block in inner.blocks]
+    relations = [r for b in blocks for item in b.items for r in (item.relation, *(j.relation for j in item.joins))]
+    return any(r.alias is not None and r.alias.word == "ASOF" for r in relations)
