@@ -17,13 +17,18 @@ def refused(binder: Binder, text: str, edits: Edits | None) -> Exception:
     error = binder.refusal()
     if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError) or edits is None:
         return error or AssertionError("refused without a reason")
-    return RefusedBySpark(error, text, _origin(error, edits, len(text)))
+    return RefusedBySpark(error, text, _origin(error, edits, text))
 
 
-def _origin(error: PySparkException, edits: Edits, length: int) -> tuple[int, int] | None:
-    contexts = error.getQueryContext()
+def _origin(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
+    """Where the refused fragment stands in the text; by its offset where the text holds it more than once."""
+    contexts, length = error.getQueryContext(), len(text)
     if not contexts:
         return None
+    fragment = contexts[0].fragment()
+    if fragment and text.count(fragment) == 1:
+        at = text.index(fragment)
+        return at, at + len(fragment)
     first = edits.origin(contexts[0].startIndex())
     return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, length))
 
