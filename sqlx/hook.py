@@ -8,6 +8,7 @@ what names a definition of ours, or is one of the three exceptions of design.md)
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sqlx.errors import TemporalSqlError
+from sqlx.java_errors import JavaErrors
 from sqlx.lower import with_results
 from sqlx.probes import probing
 from sqlx.statements import SessionStatements, may_be_ours
@@ -42,15 +44,26 @@ class TemporalParser:
         return self._parse(text, None, lambda t: self._delegate.parseQuery(t))
 
     def _parse(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
-        if not may_be_ours(text):
-            return delegate(text)
-        plan, refusal = self._ask_spark(text, delegate)
+        """Spark's plan of a statement.
+
+        Raises:
+            Py4JJavaError: for Java, which gets the exception that it holds; any other would show Python's stack trace.
+        """
         try:
-            rewritten = self._front.statements(self._session).rewrite(text, refusal is None, context)
-        except TemporalSqlError as error:
-            raise self._front.java_error(error) from error
+            if not may_be_ours(text):
+                return delegate(text)
+            return self._parse_ours(text, context, delegate)
         except PySparkException as error:
-            raise self._front.original(error) from error
+            raise self._front.java_error(error) from error
+        except Py4JJavaError:
+            raise
+        except Exception as error:
+            _log.exception("sqlx failed on a statement")
+            raise self._front.errors.internal(error) from error
+
+    def _parse_ours(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
+        plan, refusal = self._ask_spark(text, delegate)
+        rewritten = self._front.statements(self._session).rewrite(text, refusal is None, context)
         if rewritten is None:
             if refusal is not None:
                 raise refusal
@@ -62,13 +75,13 @@ class TemporalParser:
         plan = self._delegate.parsePlan(rewritten.sql)
         return with_results(plan, rewritten.frames) if rewritten.frames else plan
 
-    def _ask_spark(self, text: str, delegate: Callable[[str], Any]) -> tuple[Any, Exception | None]:
-        """Spark's plan, or its refusal as the Java exception that it threw."""
+    def _ask_spark(self, text: str, delegate: Callable[[str], Any]) -> tuple[Any, PySparkException | None]:
+        """Spark's plan, or its refusal."""
         try:
             with probing():
                 return delegate(text), None
         except PySparkException as error:
-            return None, self._front.original(error)
+            return None, error
 
     def __getattr__(self, name: str) -> Any:
         """Everything else (expressions, identifiers, types) is Spark's."""
@@ -89,7 +102,7 @@ class ParserBuilder:
     def apply(self, java_session: Any, delegate: Any) -> TemporalParser:
         """Called by Spark once a session."""
         parser = TemporalParser(java_session, delegate, self.front)
-        self.front.keep(parser)
+        self.front.keep(parser, str(java_session.sessionUUID()), delegate)
         return parser
 
     class Java:
@@ -118,20 +131,23 @@ class FrontEnd:
     """What all sessions of this process share: their statements' state, and errors on their way to Java.
 
     Attributes:
-        last_error: our error that was sent to Java last; Python callers get it back instead of its Java form.
+        sent: our errors that were sent to Java last; Python callers get theirs back instead of its Java form.
     """
 
-    last_error: ClassVar[TemporalSqlError | None] = None
+    sent: ClassVar[deque[TemporalSqlError]] = deque(maxlen=64)
     extensions: ExtensionsFunction
 
     def __init__(self, spark_context: Any) -> None:
         self._context = spark_context
+        self.errors = JavaErrors(spark_context)
         self._kept: list[Any] = []
+        self._delegates: dict[str, Any] = {}
         self._sessions: dict[str, SessionStatements] = {}
 
-    def keep(self, parser: TemporalParser) -> None:
-        """Hold a parser for as long as Java may call it."""
+    def keep(self, parser: TemporalParser, session: str, delegate: Any) -> None:
+        """Hold a session's parser for as long as Java may call it, and Spark's behind it."""
         self._kept.append(parser)
+        self._delegates[session] = delegate
 
     def knows(self, java_parser: Any) -> bool:
         """Whether a session's parser is one of ours already."""
@@ -141,41 +157,12 @@ class FrontEnd:
         """The state of one session."""
         identity = str(java_session.sessionUUID())
         if identity not in self._sessions:
-            self._sessions[identity] = SessionStatements(SparkSession(self._context, java_session))
+            spark = SparkSession(self._context, java_session)
+            self._sessions[identity] = SessionStatements(spark, self._delegates.get(identity))
         return self._sessions[identity]
 
-    def java_error(self, error: TemporalSqlError) -> Exception:
-        """Our error as Spark's own exception, so that every client sees condition and SQLSTATE."""
-        FrontEnd.last_error = error
-        return self._parse_exception(str(error), error.condition)
-
-    def _parse_exception(self, message: str, condition: str | None) -> Exception:
-        """A ParseException of any text: the one exception that Spark's parser interface declares."""
-        jvm = self._context._jvm
-        option, gateway = jvm.scala.Option, self._context._gateway
-        name = "org.apache.spark.sql.catalyst.parser.ParseException"
-        constructors = jvm.java.lang.Class.forName(name).getDeclaredConstructors()
-        constructor = next(c for c in constructors if c.getParameterCount() == 6)
-        constructor.setAccessible(True)
-        arguments = gateway.new_array(jvm.java.lang.Object, 6)
-        arguments[0], arguments[1] = option.empty(), message
-        arguments[2] = jvm.org.apache.spark.sql.catalyst.trees.CurrentOrigin.get()
-        arguments[3] = option.apply(condition)
-        arguments[4] = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
-        arguments[5] = gateway.new_array(jvm.org.apache.spark.QueryContext, 0)
-        return _java(message, constructor.newInstance(arguments))
-
-    def original(self, error: PySparkException) -> Exception:
-        """The Java exception that PySpark made this error from, as one that the parser interface may throw."""
-        origin: Any = getattr(error, "_origin", None)
-        if origin is None:
-            return error
-        if "ParseException" in str(origin.getClass().getName()):
-            return _java(str(error), origin)
-        return self._parse_exception(str(error), error.getCondition())
-
-
-def _java(message: str, exception: Any) -> Exception:
-    """A Java exception on its way back to Java: the callback server throws what this one holds."""
-    raised: Exception = Py4JJavaError(message, exception)
-    return raised
+    def java_error(self, error: PySparkException) -> Exception:
+        """An error as an exception for Java; Python callers find ours under ``sent``."""
+        if isinstance(error, TemporalSqlError):
+            FrontEnd.sent.append(error)
+        return self.errors.of(error)

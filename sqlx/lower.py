@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from sqlx.plan import AsOfJoin, Fragment, Plan
 from sqlx.shipping import without_copies
+from sqlx.spark_binder import dataset
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.spark import batch, mapped
 
@@ -42,8 +44,13 @@ class Views:
         return f"{self.spark.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
 
 
-def lower_operators(plan: Plan, spark: SparkSession) -> dict[str, DataFrame]:
+def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any]) -> dict[str, DataFrame]:
     """Plan the operators of a bounded query on Spark.
+
+    Args:
+        plan: the compiled query.
+        spark: the session.
+        analyzed: what Spark's analyzer has made of queries already, by their text.
 
     Returns:
         By the name under which the root reads it, the result of each operator.
@@ -51,27 +58,33 @@ def lower_operators(plan: Plan, spark: SparkSession) -> dict[str, DataFrame]:
     frames: dict[str, DataFrame] = {}
     for node in plan.operators():
         assert isinstance(node, AsOfJoin)
-        frames[node.name] = as_of_join(node, spark, frames)
+        frames[node.name] = as_of_join(node, spark, frames, analyzed)
     return frames
 
 
-def lower_to_views(plan: Plan, spark: SparkSession, views: Views) -> str:
+def lower_to_views(plan: Plan, spark: SparkSession, views: Views, analyzed: Mapping[str, Any]) -> str:
     """Plain Spark SQL for a command around a query: it reads the results as global temporary views."""
-    names = {name: views.register(result) for name, result in lower_operators(plan, spark).items()}
+    names = {name: views.register(result) for name, result in lower_operators(plan, spark, analyzed).items()}
     return substitute(plan.root.sql, names)
 
 
-def as_of_join(node: AsOfJoin, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
+def as_of_join(
+    node: AsOfJoin, spark: SparkSession, frames: dict[str, DataFrame], analyzed: Mapping[str, Any]
+) -> DataFrame:
     """The result of an AS OF join: a small right side is mapped by every worker, else both sides are shuffled."""
-    left, right = frame(node.left, spark, frames), frame(node.right, spark, frames)
+    left, right = (frame(side, spark, frames, analyzed) for side in (node.left, node.right))
     config, narrow, renamed = without_copies(node.config, left)
     run = mapped.as_of_join if strategy(right, spark) == "mapped" else batch.as_of_join
     result: DataFrame = run(narrow, right, config, output_schema(config, narrow, right))
     return result.withColumnsRenamed(renamed) if renamed else result
 
 
-def frame(fragment: Fragment, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
+def frame(
+    fragment: Fragment, spark: SparkSession, frames: dict[str, DataFrame], analyzed: Mapping[str, Any]
+) -> DataFrame:
     """A fragment as a DataFrame."""
+    if fragment.sql in analyzed:
+        return DataFrame(analyzed[fragment.sql], spark)
     return query_frame(fragment.sql, spark, {name: frames[name] for name, _ in fragment.reads if name in frames})
 
 
@@ -81,8 +94,7 @@ def query_frame(sql: str, spark: SparkSession, frames: dict[str, DataFrame]) -> 
         return spark.sql(sql)
     java: Any = spark._jsparkSession
     plan = with_results(java.sessionState().sqlParser().parsePlan(sql), frames)
-    jvm: Any = spark.sparkContext._jvm
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan), spark)
+    return DataFrame(dataset(spark, plan), spark)
 
 
 def with_results(plan: Any, frames: dict[str, DataFrame]) -> Any:

@@ -15,7 +15,6 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 import udtf
-from sqlx.errors import TemporalSqlError
 from sqlx.hook import ExtensionsFunction, FrontEnd
 from sqlx.java import use_java
 from sqlx.stages import explain_plan
@@ -122,14 +121,14 @@ def _telling(run: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     """Let our own errors reach Python callers as what they are, not as Spark's AnalysisException around their text."""
 
     def sql(*args: Any, **kwargs: Any) -> DataFrame:
-        FrontEnd.last_error = None
         try:
             return run(*args, **kwargs)
         except PySparkException as error:
-            ours: TemporalSqlError | None = FrontEnd.last_error
-            if ours is not None and str(ours) in str(error):
-                raise ours from None
-            raise
+            text = str(error)  # callbacks may run in threads of their own: the message says which error is whose
+            ours = next((sent for sent in tuple(FrontEnd.sent)[::-1] if str(sent) in text), None)
+            if ours is None:
+                raise
+            raise ours from None
 
     sql.__doc__ = run.__doc__
     return sql

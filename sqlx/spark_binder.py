@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_LISTED_FILES = 64
+_dataset_classes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 #: Milliseconds since 2017, then the row: where files cannot be listed. Files of one millisecond interleave by row.
 _BY_MODIFICATION = "((unix_millis(_metadata.file_modification_time) - 1483228800000) * 16777216 + _metadata.row_index)"
 
@@ -29,10 +31,14 @@ class SparkBinder:
         spark: the session.
         catalog: its definitions.
         portable: the text is to be kept: it names no files of today.
+        parser: Spark's own parser, where it is known: what is asked here is plain SQL, and the way through ours
+            would be a detour.
     """
 
-    def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False) -> None:
+    def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False, parser: Any = None) -> None:
         self.spark, self.catalog, self.portable = spark, catalog, portable
+        self._parser = parser or spark._jsparkSession.sessionState().sqlParser()
+        self.analyzed: dict[str, Any] = {}
         self._known: dict[str, tuple[Column, ...] | None] = {}
         self._stand_ins: dict[str, str] = {}
         self._refusal: Exception | None = None
@@ -50,15 +56,22 @@ class SparkBinder:
     def _analyze(self, query: str) -> tuple[Column, ...] | None:
         try:
             with probing():
-                return columns_of(self._plan(query).schema())
+                return columns_of(self._dataset(query).schema())
         except AnalysisException as error:
             self._refusal = error
             return None
 
-    def _plan(self, query: str) -> Any:
+    def _dataset(self, query: str) -> Any:
+        """The query as Spark's analyzer leaves it; one without stand-ins is kept for whoever runs it."""
+        text = query
         for name, stand_in in self._stand_ins.items():
-            query = re.sub(rf"\b{name}\b", stand_in, query)
-        return self.spark._jsparkSession.sql(query).queryExecution().analyzed()
+            text = re.sub(rf"\b{name}\b", stand_in, text)
+        if text in self.analyzed:
+            return self.analyzed[text]
+        found = dataset(self.spark, self._parser.parsePlan(text))
+        if text == query:
+            self.analyzed[text] = found
+        return found
 
     def refusal(self) -> Exception | None:
         """Spark's own error for the query that was refused last."""
@@ -74,7 +87,7 @@ class SparkBinder:
         query = f"SELECT CAST(NULL AS {left}) = CAST(NULL AS {right})"
         try:
             with probing():
-                analyzed = self._plan(query)
+                analyzed = self._dataset(query).queryExecution().analyzed()
         except AnalysisException:
             return None
         alias = analyzed.expressions().head()
@@ -104,12 +117,16 @@ class SparkBinder:
 
     def arrival(self, relation: str) -> str:
         """Order of arrival: files by modification time, path and row; other sources as they are delivered."""
-        row = "_metadata.row_index"
+        row, unknown = "_metadata.row_index", "monotonically_increasing_id()"
         try:
             with probing():
-                frame = self.spark._jsparkSession.sql(f"SELECT {row}, _metadata.file_path FROM {relation}")
+                # A look at the hidden columns first: most relations have none, and a refusal takes Spark long.
+                hidden = self._dataset(f"SELECT * FROM {relation}").queryExecution().analyzed().child()
+                if "_metadata" not in str(hidden.metadataOutput().mkString(" ")):
+                    return unknown
+                frame = self._dataset(f"SELECT {row}, _metadata.file_path FROM {relation}")
         except AnalysisException:
-            return "monotonically_increasing_id()"
+            return unknown
         paths = list(frame.inputFiles())
         if self.portable or len(paths) > _MOST_LISTED_FILES:
             return _BY_MODIFICATION
@@ -130,6 +147,15 @@ def _file_literal(path: str) -> str:
     """A path of ``inputFiles`` as ``_metadata.file_path`` spells it: the same but for the slashes of local files."""
     text = re.sub("^file:/+", "file:/", path)
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def dataset(spark: SparkSession, plan: Any) -> Any:
+    """A parsed plan, analysed, as Spark's Dataset."""
+    context = spark.sparkContext
+    if context not in _dataset_classes:  # py4j asks the JVM for every part of a dotted name
+        jvm: Any = context._jvm
+        _dataset_classes[context] = jvm.org.apache.spark.sql.classic.Dataset
+    return _dataset_classes[context].ofRows(spark._jsparkSession, plan)
 
 
 def _compared_type(comparison: Any) -> str:

@@ -68,10 +68,12 @@ class SessionStatements:
 
     Args:
         spark: the session.
+        parser: Spark's own parser, where it is known.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, parser: Any = None) -> None:
         self.spark = spark
+        self._parser = parser
         self.catalog = SparkCatalog(spark)
         self.views = Views(spark)
 
@@ -113,22 +115,26 @@ class SessionStatements:
 
     def plan(self, text: str, portable: bool = False) -> Plan:
         """The plan of a query, or of a statement around one; a portable one names no files of today."""
-        return compile_query(text, SparkBinder(self.spark, self.catalog, portable))
+        return compile_query(text, self._binder(portable))
+
+    def _binder(self, portable: bool = False) -> SparkBinder:
+        return SparkBinder(self.spark, self.catalog, portable, self._parser)
 
     def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
         if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
             query = text[tokens[1].end :]
             return Rewritten(_as_rows(explain_plan(self.plan(query), self.spark)))
         head = view_head(text, tokens)
-        plan = self.plan(text if head is None else head.query)
+        binder = self._binder()
+        plan = compile_query(text if head is None else head.query, binder)
         if not plan.operators():
             return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
         if head is not None:
-            create_view(head, plan, SparkBinder(self.spark, self.catalog))
+            create_view(head, plan, self._binder())
             return Rewritten(None, plan.notes)
         if plan.root.columns:
-            return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark))
-        return Rewritten(lower_to_views(plan, self.spark, self.views), plan.notes)
+            return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark, binder.analyzed))
+        return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
 
 
 def _refuse_streaming(text: str, tokens: tuple[Token, ...]) -> None:

@@ -1,0 +1,171 @@
+"""The parser in front of Spark's: plain statements and Spark's errors are unchanged, ours carry their SQLSTATE."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+
+from sqlx.errors import BindError, TemporalSqlError
+from sqlx.statements import SessionStatements
+
+ROOT = Path(__file__).parent.parent.parent
+AS_OF = "SELECT o.id, r.rate FROM hook_orders o LEFT JOIN hook_rates r AS OF o.ts ON o.k = r.k"
+ENABLE = """
+from pyspark.sql import SparkSession
+import sqlx
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+sqlx.enable(sqlx.enable(spark))
+for session in (spark, spark.newSession()):
+    session.sql("CREATE TEMP VIEW o AS SELECT 1 AS id, 'a' AS k, TIMESTAMP'2024-01-01 10:00' AS ts")
+    session.sql("CREATE TEMP VIEW s AS SELECT 'a' AS k, TIMESTAMP'2024-01-01 09:00' AS ts, 2 AS rate")
+    session.sql("CREATE TEMPORARY VERSIONED TABLE r FROM s KEYS (k) TIMESTAMP BY ts")
+    print(session.sql("SELECT o.id, r.rate FROM o JOIN r AS OF o.ts ON o.k = r.k").collect())
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def inputs(spark):
+    make(spark)
+
+
+def make(session):
+    session.sql(
+        "CREATE OR REPLACE TEMP VIEW hook_orders AS SELECT 1 AS id, 'a' AS k, TIMESTAMP'2024-01-01 10:00' AS ts"
+    )
+    session.sql(
+        "CREATE OR REPLACE TEMP VIEW hook_source AS SELECT 'a' AS k, TIMESTAMP'2024-01-01 09:00' AS ts, 2 AS rate"
+    )
+    session.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE hook_rates FROM hook_source KEYS (k) TIMESTAMP BY ts")
+
+
+def parser_of(spark):
+    return spark._jsparkSession.sessionState().sqlParser()
+
+
+def java_error(spark, text):
+    """The exception that a JDBC or Connect server gets for a statement."""
+    with pytest.raises(ParseException) as caught:
+        parser_of(spark).parsePlan(text)
+    return caught.value._origin
+
+
+def test_sparks_own_error_for_a_plain_statement_is_unchanged(spark):
+    with pytest.raises(ParseException) as caught:
+        spark.sql("SELEC 1")
+    assert caught.value.getCondition() == "PARSE_SYNTAX_ERROR"
+    assert caught.value.getSqlState() == "42601"
+    assert "Traceback" not in str(caught.value)
+    origin = java_error(spark, "SELEC 1")
+    assert origin.getClass().getName() == "org.apache.spark.sql.catalyst.parser.ParseException"
+    with pytest.raises(AnalysisException) as missing:
+        spark.sql("SELECT * FROM nowhere")
+    assert missing.value.getSqlState() == "42P01"
+
+
+def test_sparks_refusal_of_a_statement_that_might_be_ours_is_unchanged(spark):
+    origin = java_error(spark, "SELECT stream FROM (SELECT 1")
+    assert origin.getClass().getName() == "org.apache.spark.sql.catalyst.parser.ParseException"
+    assert (origin.getCondition(), origin.getSqlState()) == ("PARSE_SYNTAX_ERROR", "42601")
+
+
+def test_java_sees_our_condition_and_sqlstate(spark):
+    origin = java_error(spark, AS_OF.replace("o.k = r.k", "o.nope = r.k"))
+    assert origin.getCondition() == "BIND.UNKNOWN_COLUMN"
+    assert origin.getSqlState() == "42703"
+    assert origin.getMessage().splitlines()[0].endswith("SQLSTATE: 42703")
+    assert "^^^^" in origin.getMessage()
+
+
+def test_a_query_that_spark_refuses_inside_ours_keeps_sparks_condition(spark):
+    origin = java_error(spark, AS_OF.replace("SELECT ", "SELECT nope(1), "))
+    assert (origin.getCondition(), origin.getSqlState()) == ("UNRESOLVED_ROUTINE", "42883")
+
+
+def test_python_callers_get_our_error_itself(spark):
+    with pytest.raises(BindError) as caught:
+        spark.sql(AS_OF.replace("o.k = r.k", "o.nope = r.k"))
+    assert caught.value.condition == "BIND.UNKNOWN_COLUMN"
+
+
+def test_a_fault_of_ours_is_one_line_and_not_a_stack_trace(spark, monkeypatch, caplog):
+    def broken(*_):
+        raise KeyError("oops")
+
+    monkeypatch.setattr(SessionStatements, "rewrite", broken)
+    with caplog.at_level(logging.ERROR):
+        origin = java_error(spark, AS_OF)
+    assert origin.getSqlState() == "XX000"
+    assert len(origin.getMessage().splitlines()) == 1
+    assert "KeyError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 'JOIN x AS OF y ON' AS t",
+        "SELECT stream FROM VALUES (1) AS t(stream)",
+        "SELECT 1 /* ASOF JOIN */",
+        "SELECT `as`, `of` FROM VALUES (1, 2) AS emit(`as`, `of`)",
+    ],
+)
+def test_plain_statements_reach_spark_byte_for_byte(spark, monkeypatch, text):
+    def never(*_):
+        raise AssertionError(_)
+
+    monkeypatch.setattr("sqlx.statements.lower_operators", never)
+    assert spark.sql(text).count() == 1
+
+
+def test_several_threads_at_once(spark):
+    def ask(number):
+        if number % 2:
+            return spark.sql(f"{AS_OF} WHERE o.id < {number + 2}").collect()[0].rate
+        with pytest.raises(TemporalSqlError) as caught:
+            spark.sql(AS_OF.replace("o.k = r.k", f"o.nope{number} = r.k"))
+        return f"nope{number}" in str(caught.value)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(ask, range(8))) == [True, 2] * 4
+
+
+def test_a_new_session_knows_the_language_and_has_definitions_of_its_own(spark):
+    session = spark.newSession()
+    with pytest.raises(AnalysisException):
+        session.sql(AS_OF)
+    make(session)
+    assert [row.rate for row in session.sql(AS_OF).collect()] == [2]
+
+
+def test_a_session_of_ours_is_taught_once(spark):
+    import sqlx
+
+    identity = spark._jvm.System.identityHashCode
+    parser = identity(parser_of(spark))
+    assert sqlx.enable(spark) is spark
+    assert identity(parser_of(spark)) == parser
+
+
+def test_enable_teaches_a_session_made_elsewhere(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", ENABLE],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", **_java()},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.stdout.splitlines() == ["[Row(id=1, rate=2)]"] * 2, done.stderr
+
+
+def _java():
+    kept = ("JAVA_HOME", "PATH", "HOME", "PYSPARK_PYTHON")
+    return {name: os.environ[name] for name in kept if name in os.environ}
