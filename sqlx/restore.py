@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from catalog.entries import Column
 from sqlx.dialect import Span, Token, tokenize_span
 from sqlx.edits import Edits
+from sqlx.errors import UnsupportedError
 from sqlx.keyed_join import Inputs
 from sqlx.plan import AsOfJoin, TableLookup
 from sqlx.right_side import stars
 from sqlx.scope import Visible
 from sqlx.structure import Block, FromItem
+
+_BEFORE_OPERANDS = frozenset(
+    "SELECT DISTINCT ALL WHERE AND OR NOT ON BY HAVING QUALIFY CASE WHEN THEN ELSE BETWEEN IN LIKE ILIKE RLIKE REGEXP "
+    "DIV IS FROM LIMIT OFFSET ESCAPE EXTEND AGGREGATE SET DROP".split()
+)
 
 
 def restored(
@@ -125,6 +131,7 @@ def apply_names(text: str, block: Block, edits: Edits, standing: Standing) -> No
         if before is None or before.text != ".":
             _except(edits, star, [t for t in tokens if t.start >= star.end][:2], standing)
     owners = standing.owners
+    _check_later_using(text, block, standing.span, set(owners))
     for token in _own_names(text, block, standing.span) if owners else ():
         if token.name.lower() in owners:
             edits.replace(Span(token.start, token.end), owners[token.name.lower()])
@@ -149,15 +156,38 @@ def _except(edits: Edits, star: Token, following: list[Token], standing: Standin
     edits.insert(star.end, f" EXCEPT ({hidden})")
 
 
+def _check_later_using(text: str, block: Block, without: Span, merged: set[str]) -> None:
+    """A later RIGHT or FULL join that merges a merged column again would show another side's values in it.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    for join in (join for item in block.items for join in item.joins):
+        names = [t for t in join.using if t.name.lower() in merged]
+        if names and join.span.start >= without.end and ("RIGHT" in join.kind or "FULL" in join.kind):
+            raise UnsupportedError(
+                "UNSUPPORTED.USING_AGAIN", text, join.span.pair, kind=join.kind, column=names[0].name
+            )
+
+
+def _begins_operand(before: Token) -> bool:
+    """Whether a name behind this token can be a column: behind an operand it would be an alias."""
+    if before.kind == "op":
+        return before.text not in (".", ")", "]")
+    return before.kind == "word" and before.word in _BEFORE_OPERANDS
+
+
 def _own_names(text: str, block: Block, without: Span) -> Iterator[Token]:
     """Unqualified names in a block that can be columns of its FROM clause; not those inside subqueries."""
     inner = [level.span for level in block.level.children if level.blocks]
     tokens = tokenize_span(text, block.span)
+    joins = [join for item in block.items for join in item.joins]
+    listed = {t.start for join in joins for t in (*join.using, *join.relation.columns)}
     for before, token, after in zip((None, *tokens), tokens, (*tokens[1:], None), strict=False):
         nested = any(span.start <= token.start < span.end for span in inner)
         if nested or without.start <= token.start < without.end or not token.is_name:
             continue
-        if before is not None and (before.text == "." or before.word == "AS"):
+        if token.start in listed or (before is not None and not _begins_operand(before)):
             continue
         if after is None or after.text not in (".", "("):
             yield token
