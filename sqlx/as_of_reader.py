@@ -115,11 +115,17 @@ class AsOfReader:
             self._bound(cursor, clause)
         else:
             self._as_of_time(cursor, clause)
-        if join.relation.alias is None:
+        if join.relation.alias is None and not self._goes_on(cursor):
             self.reader.name(cursor, join.relation)
         self._options(cursor, clause)
         self._condition(cursor, join, clause)
         self._options(cursor, clause)
+
+    def _goes_on(self, cursor: Cursor) -> bool:
+        """Whether a word of ours stands where an alias could: it is none unless the condition follows it."""
+        bound = cursor.word() in ("INCLUSIVE", "EXCLUSIVE")
+        option = cursor.word() in ("DIRECTION", "TOLERANCE", "GRACE")
+        return bound or (option and cursor.word(1) not in ("ON", "USING"))
 
     def _as_of_time(self, cursor: Cursor, clause: AsOfClause) -> None:
         start = cursor.index
