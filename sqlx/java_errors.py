@@ -31,7 +31,6 @@ public class {_CLASS} extends {_PARSE_EXCEPTION} {{
     public String getCondition() {{ return condition; }}
     public String getErrorClass() {{ return condition; }}
     public String getSqlState() {{ return state; }}
-    public java.util.Map getMessageParameters() {{ return new java.util.HashMap(); }}
 }}
 """
 

@@ -15,14 +15,19 @@ def substitute_parameters(text: str, tokens: tuple[Token, ...], context: Any) ->
     Args:
         text: the statement.
         tokens: its tokens.
-        context: Spark's NamedParameterContext or PositionalParameterContext, or None.
+        context: Spark's NamedParameterContext, PositionalParameterContext or HybridParameterContext, or None.
     """
-    if context is None or not hasattr(context, "params"):
-        return text
-    params = context.params()
-    if "Named" in context.getClass().getSimpleName():
+    kind = "" if context is None else str(context.getClass().getSimpleName())
+    if kind.startswith("Named"):
+        params = context.params()
         return _named(text, tokens, {str(k): params.apply(k).sql() for k in _names(params)})
-    return _positional(text, tokens, [params.apply(n).sql() for n in range(params.length())])
+    if kind.startswith("Positional"):
+        return _positional(text, tokens, _values(context.params()))
+    if kind.startswith("Hybrid"):  # EXECUTE IMMEDIATE … USING: which of both it is, the text says
+        values, names = _values(context.args()), context.paramNames()
+        by_name = {str(names.apply(n)): value for n, value in enumerate(values) if names.apply(n)}
+        return _named(text, tokens, by_name) if by_name else _positional(text, tokens, values)
+    return text
 
 
 def _names(params: Any) -> list[str]:
@@ -31,6 +36,10 @@ def _names(params: Any) -> list[str]:
     while iterator.hasNext():
         names.append(iterator.next())
     return names
+
+
+def _values(params: Any) -> list[str]:
+    return [params.apply(n).sql() for n in range(params.length())]
 
 
 def _named(text: str, tokens: tuple[Token, ...], values: dict[str, str]) -> str:
