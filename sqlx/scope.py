@@ -171,6 +171,7 @@ def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
             index += 2 if token.text in (":", "::") and index + 1 < len(tokens) else 1
             continue
         chain = [token]
+        is_field = index > 0 and tokens[index - 1].text == "."  # xs[0].field, f(x).field
         index += 1
         while index + 1 < len(tokens) and tokens[index].text == "." and tokens[index + 1].is_name:
             chain.append(tokens[index + 1])
@@ -181,6 +182,7 @@ def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
         if not (
             called
             or keyword
+            or is_field
             or (literal and keyword)
             or token.name.lower() in bound
             or _is_named_argument(tokens, index)
