@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+
 from sqlx.errors import TemporalSqlError
 from tests.harness.fake_binder import compiled
 
@@ -32,18 +35,19 @@ def test_wrong_queries_say_what_is_wrong_where(golden: Callable[[Path, str], Non
     golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
 
 
-def test_an_error_is_spark_s_kind_of_exception_with_its_parts() -> None:
-    from pyspark.errors import AnalysisException, ParseException
-
-    for text, kind in (
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
         ("SELECT 1 FROM orders o JOIN rates r AS OF o.ts", ParseException),
         ("SELECT 1 FROM orders o JOIN rates r AS OF o.tz ON o.k = r.k", AnalysisException),
-    ):
-        try:
-            compiled(text)
-        except TemporalSqlError as error:
-            assert isinstance(error, kind)
-            assert error.getCondition() == error.getErrorClass() == error.condition
-            assert error.getSqlState() == error.sqlstate
-            assert str(error).startswith(f"[{error.getCondition()}] ")
-            assert error.getMessageParameters() == error.parameters
+    ],
+)
+def test_an_error_is_spark_s_kind_of_exception_with_its_parts(text: str, kind: type[Exception]) -> None:
+    with pytest.raises(TemporalSqlError) as refused:
+        compiled(text)
+    error = refused.value
+    assert isinstance(error, kind)
+    assert error.getCondition() == error.getErrorClass() == error.condition
+    assert error.getSqlState() == error.sqlstate
+    assert str(error).startswith(f"[{error.getCondition()}] ")
+    assert error.getMessageParameters() == error.parameters
