@@ -10,7 +10,7 @@ from rich.syntax import Syntax
 
 from sqlx.cli.failures import CommandError
 from sqlx.cli.output import Result, err, fetch, note, out, show
-from sqlx.cli.progress import progress_bar, watching
+from sqlx.cli.progress import progress_bar, watched
 from sqlx.cli.scripts import Statement, at, is_query, split
 from sqlx.cli.start import started
 from sqlx.demo_data import missing_files, prepare, source_folder
@@ -85,8 +85,8 @@ def _step(spark: SparkSession, statement: Statement, what: str) -> Result | None
     _show_sql(statement.text)
     if not err.is_terminal:
         note(f"{what} …")
-    with at(statement), watching(spark, what):
-        result = fetch(spark.sql(statement.text), limit=20)
+    with at(statement):
+        result = watched(spark, what, lambda: fetch(spark.sql(statement.text), limit=20))
     show(result)
     out.print()
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,9 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped,unused-ignore]
 
 from sqlx.cli.failures import message_of
-from sqlx.cli.output import complain, fetch, note, out, show
-from sqlx.cli.progress import watching
-from sqlx.cli.scripts import split
+from sqlx.cli.output import complain, note, out, show
+from sqlx.cli.progress import watched
+from sqlx.cli.scripts import answer, split
 
 if TYPE_CHECKING:
     from prompt_toolkit.document import Document
@@ -170,9 +171,7 @@ def execute(spark: SparkSession, text: str, limit: int) -> None:
     for statement in split(text, "prompt"):
         began = time.monotonic()
         try:
-            with watching(spark, "running"):
-                frame = spark.sql(statement.text)
-                result = fetch(frame, limit) if frame.columns else None
+            result = watched(spark, "running", partial(answer, spark, statement.text, limit))
         except KeyboardInterrupt:
             complain("Interrupted.")
             return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
@@ -14,7 +15,9 @@ from sqlx.cli.output import err
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 _LOOKS_PER_SECOND = 5
+_SECONDS_TO_STOP = 10
 
 
 def progress_bar() -> Progress:
@@ -31,27 +34,40 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def watching(spark: SparkSession, what: str) -> Iterator[None]:
-    """A bar over the tasks of Spark's stages, for as long as the block runs.
+def watched(spark: SparkSession, what: str, work: Callable[[], T]) -> T:
+    """Do work in Spark with a bar over the tasks of its stages; Ctrl-C cancels the work.
 
     Args:
         spark: the session that the work runs in.
         what: said in front of the bar.
+        work: what to do; it runs in a thread, since py4j cannot cancel on the connection that waits for an answer.
+
+    Returns:
+        What the work gives.
     """
-    if not err.is_terminal:
-        yield
-        return
     done = threading.Event()
     with progress_bar() as bar:
         task = bar.add_task(what, total=None, detail="")
-        watcher = threading.Thread(target=_watch, args=(spark, bar, task, done), daemon=True)
-        watcher.start()
+        if err.is_terminal:
+            threading.Thread(target=_watch, args=(spark, bar, task, done), daemon=True).start()
+        future: Future[T] = Future()
+        worker = threading.Thread(target=_work, args=(work, future), daemon=True)
+        worker.start()
         try:
-            yield
+            return future.result()
+        except KeyboardInterrupt:
+            spark.sparkContext.cancelAllJobs()
+            worker.join(_SECONDS_TO_STOP)
+            raise
         finally:
             done.set()
-            watcher.join(timeout=1)
+
+
+def _work(work: Callable[[], T], future: Future[T]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
+        future.set_exception(error)
 
 
 def _watch(spark: SparkSession, bar: Progress, task: TaskID, done: threading.Event) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.cli.failures import CommandError
 from sqlx.cli.output import Result, fetch, note, out, show
-from sqlx.cli.progress import watching
+from sqlx.cli.progress import watched
 from sqlx.jinja import Rendered, in_order, parse_variables, render_file
 
 if TYPE_CHECKING:
@@ -149,12 +149,25 @@ class at:
 
 
 def _run(spark: SparkSession, script: Script, statement: Statement, limit: int, what: str) -> Result | None:
-    with watching(spark, what):
+    def work() -> Result | None:
         if script.model is not None:
             _materialize(spark, script.model, statement)
             return None
-        frame = spark.sql(statement.text)
-        return fetch(frame, limit) if frame.columns else None
+        return answer(spark, statement.text, limit)
+
+    return watched(spark, what, work)
+
+
+def answer(spark: SparkSession, text: str, limit: int) -> Result | None:
+    """Run one statement; its first rows, or None where it has no columns.
+
+    Args:
+        spark: the session.
+        text: the statement.
+        limit: the most rows to take.
+    """
+    frame = spark.sql(text)
+    return fetch(frame, limit) if frame.columns else None
 
 
 def _materialize(spark: SparkSession, model: tuple[str, str], statement: Statement) -> None:

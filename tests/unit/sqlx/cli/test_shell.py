@@ -118,7 +118,8 @@ def test_an_error_ends_the_statement_without_a_trace(
     def fail(_text: str) -> Any:
         raise error
 
-    execute(SimpleNamespace(sql=fail), "SELECT a; SELECT b;", 20)  # type: ignore[arg-type]
+    context = SimpleNamespace(cancelAllJobs=lambda: None)
+    execute(SimpleNamespace(sql=fail, sparkContext=context), "SELECT a; SELECT b;", 20)  # type: ignore[arg-type]
     printed = capsys.readouterr().err
     assert words in printed
     assert "Traceback" not in printed
