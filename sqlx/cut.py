@@ -17,11 +17,11 @@ def is_query(text: str) -> bool:
     first = next(iter(tokenize(text)), None)
     if first is None or first.word not in ("SELECT", "FROM", "VALUES", "WITH", ""):
         return False
-    return first.word != "WITH" or not _writes(text)
+    return first.word not in ("WITH", "FROM") or not _writes(text)
 
 
 def _writes(text: str) -> bool:
-    """Whether common table expressions stand before a command, as in WITH x AS (…) INSERT INTO t."""
+    """Whether a command follows: WITH x AS (…) INSERT INTO t …, or FROM x INSERT INTO t, is not a query."""
     depth = 0
     for token in tokenize(text):
         depth += (token.text == "(") - (token.text == ")")

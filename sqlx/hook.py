@@ -21,6 +21,7 @@ from sqlx.java_errors import JavaErrors
 from sqlx.lower import with_results
 from sqlx.probes import probing
 from sqlx.statements import SessionStatements, may_be_ours
+from sqlx.views import where_written
 
 _log = logging.getLogger("sqlx")
 
@@ -41,7 +42,8 @@ class TemporalParser:
 
     def parseQuery(self, text: str) -> Any:
         """A query: the text of a stored view."""
-        return self._parse(text, None, lambda t: self._delegate.parseQuery(t))
+        with where_written(self._session, text):
+            return self._parse(text, None, lambda t: self._delegate.parseQuery(t))
 
     def _parse(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
         """Spark's plan of a statement.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +12,11 @@ from sqlx.dialect import Token
 from sqlx.plan import Plan
 from sqlx.spark_binder import SparkBinder
 
-_NEEDS = "/* extended SQL of sqlx: reading this view needs a session made by sqlx.session() or sqlx.enable() */ "
+_NEEDS = (
+    "/* extended SQL of sqlx, written in `{}`: "
+    "reading this view needs a session made by sqlx.session() or sqlx.enable() */ "
+)
+_WRITTEN_IN = re.compile(r"/\* extended SQL of sqlx, written in `([^`]+)`:")
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,23 @@ def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
     catalog = session.sessionState().catalog()
     identifier = session.sessionState().sqlParser().parseTableIdentifier(".".join(head.parts[-2:]))
     table = catalog.getTableMetadata(identifier)
-    catalog.alterTable(_with_text(binder, table, _NEEDS + head.query))
+    catalog.alterTable(_with_text(binder, table, _NEEDS.format(catalog.getCurrentDatabase()) + head.query))
+
+
+@contextmanager
+def where_written(java_session: Any, text: str) -> Iterator[None]:
+    """Within it the names in the text of a view of ours mean what they did when it was made."""
+    found = _WRITTEN_IN.match(text)
+    catalog = java_session.sessionState().catalog() if found else None
+    current = catalog.getCurrentDatabase() if catalog else None
+    if found is None or catalog is None or found[1] == current:
+        yield
+        return
+    catalog.setCurrentDatabase(found[1])
+    try:
+        yield
+    finally:
+        catalog.setCurrentDatabase(current)
 
 
 def _with_text(binder: SparkBinder, table: Any, text: str) -> Any:

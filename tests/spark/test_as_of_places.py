@@ -1,0 +1,200 @@
+"""Anywhere Spark allows a join: each statement answers as the same one over a plain join with validity spans."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from sqlx.errors import TemporalSqlError
+
+# `@r(o.ts, o.k)` is the AS OF join with the rates under the name r, or Spark's plain join with their spans.
+MACRO = re.compile(r"@(\w+)\(([^,]+), ([^)]+)\)")
+ORDERS = """
+    (1, 'a', TIMESTAMP'2024-01-01 10:00', 10), (2, 'a', TIMESTAMP'2024-01-01 11:30', 20),
+    (3, 'b', TIMESTAMP'2024-01-01 09:00', 30), (4, 'b', TIMESTAMP'2024-01-01 12:00', 40),
+    (5, 'c', TIMESTAMP'2024-01-01 12:00', 50), (6, NULL, TIMESTAMP'2024-01-01 12:00', 60), (7, 'a', NULL, 70)"""
+RATES = """
+    ('a', TIMESTAMP'2024-01-01 09:00', 1.0), ('a', TIMESTAMP'2024-01-01 11:00', 2.0),
+    ('b', TIMESTAMP'2024-01-01 10:00', 3.0), ('d', TIMESTAMP'2024-01-01 10:00', 4.0)"""
+JOINED = "SELECT o.id, r.rate FROM orders o LEFT @r(o.ts, o.k)"
+
+PLACES = {
+    "cte": f"WITH x AS ({JOINED}) SELECT * FROM x WHERE rate > 1",
+    "cte below": "WITH x AS (SELECT * FROM orders WHERE id > 1) SELECT o.id, r.rate FROM x o LEFT @r(o.ts, o.k)",
+    "ctes of ctes": f"WITH y AS ({JOINED}), z AS (SELECT * FROM y) SELECT id, b.rate FROM y a JOIN z b USING (id)",
+    "in": "SELECT id FROM orders WHERE id IN (SELECT o.id FROM orders o @r(o.ts, o.k) WHERE r.rate > 1)",
+    "exists around": "SELECT id FROM orders p WHERE EXISTS (SELECT 1 FROM orders o @r(o.ts, o.k) WHERE o.id = p.id)",
+    "scalar around": "SELECT p.id, (SELECT max(r.rate) FROM orders o @r(o.ts, o.k) WHERE o.id = p.id) m FROM orders p",
+    "exists inside": f"{JOINED} WHERE NOT EXISTS (SELECT 1 FROM names n WHERE n.k = o.k AND r.rate > 1)",
+    "union": f"SELECT o.id FROM orders o @r(o.ts, o.k) UNION ALL SELECT id FROM ({JOINED}) t",
+    "except": "SELECT o.id FROM orders o LEFT @r(o.ts, o.k) EXCEPT SELECT o.id FROM orders o @r(o.ts, o.k)",
+    "chained": "SELECT o.id, r.rate, q.rate q FROM orders o @r(o.ts, o.k) LEFT @q(r.ts - INTERVAL 1 HOUR, o.k)",
+    "two in a list": "SELECT a.id, r.rate, q.rate s FROM orders a LEFT @r(a.ts, a.k), orders b LEFT @q(b.ts, b.k) "
+    "WHERE a.id + 1 = b.id",
+    "join before": "SELECT o.id, n.name, r.rate FROM orders o JOIN names n ON o.k = n.k LEFT @r(o.ts, o.k)",
+    "left and right after": f"{JOINED} LEFT JOIN names n ON o.k = n.k RIGHT JOIN names m ON n.k = m.k",
+    "full after": f"{JOINED} FULL JOIN names n ON o.k = n.k",
+    "full before": "SELECT id, name, rate FROM names n FULL JOIN orders o ON o.k = n.k LEFT @r(o.ts, o.k)",
+    "semi, anti": f"{JOINED} LEFT SEMI JOIN names n ON o.k = n.k LEFT ANTI JOIN names m ON m.name = o.k",
+    "semi before": "SELECT o.id, r.rate FROM orders o LEFT SEMI JOIN names n ON o.k = n.k LEFT @r(o.ts, o.k)",
+    "cross": "SELECT o.id, n.name, m.k, r.rate FROM orders o CROSS JOIN names n LEFT @r(o.ts, o.k) CROSS JOIN names m",
+    "using before": "SELECT id, name, rate FROM orders o JOIN names n USING (k) LEFT @r(o.ts, o.k)",
+    "comma after": f"{JOINED}, names n WHERE n.k = o.k",
+    "comma before": "SELECT o.id, n.name, r.rate FROM names n, orders o LEFT @r(o.ts, o.k) WHERE n.k = o.k",
+    "lateral after": "SELECT o.id, x.d FROM orders o LEFT @r(o.ts, o.k), LATERAL (SELECT r.rate * 2 AS d) x",
+    "lateral before": "SELECT o.id, r.rate FROM orders o, LATERAL (SELECT o.ts + INTERVAL 1 DAY t) x LEFT @r(x.t, o.k)",
+    "lateral view": f"{JOINED} LATERAL VIEW explode(array(1, 2)) e AS e",
+    "aggregate": "SELECT r.rate, count(*) c, sum(amount) FROM orders o LEFT @r(o.ts, o.k) GROUP BY r.rate HAVING c > 1",
+    "cube": "SELECT r.rate, o.k, count(*) c FROM orders o LEFT @r(o.ts, o.k) GROUP BY CUBE (r.rate, o.k)",
+    "window": "SELECT o.id, sum(r.rate) OVER (PARTITION BY o.k ORDER BY o.id) s FROM orders o LEFT @r(o.ts, o.k)",
+    "qualify": f"{JOINED} QUALIFY row_number() OVER (PARTITION BY o.k ORDER BY o.id) = 1",
+    "order, limit": f"{JOINED} ORDER BY r.rate DESC NULLS LAST, o.id LIMIT 3",
+    "count": "SELECT count(*) FROM orders o @r(o.ts, o.k)",
+    "star": "SELECT o.*, r.rate FROM orders o LEFT @r(o.ts, o.k)",
+    "struct": "SELECT struct(o.*) s, struct(r.rate) t FROM orders o LEFT @r(o.ts, o.k)",
+    "parentheses": "SELECT n.name, o.id, r.rate FROM names n LEFT JOIN (orders o @r(o.ts, o.k)) ON n.k = o.k",
+    "pipes": "FROM orders o LEFT @r(o.ts, o.k) |> WHERE o.id > 2 |> SELECT o.id, r.rate |> ORDER BY id",
+    "pivot": "SELECT p.* FROM (SELECT o.k, r.rate FROM orders o @r(o.ts, o.k)) PIVOT (sum(rate) FOR k IN ('a', 'b')) p",
+    "values": "SELECT o.id, r.rate FROM VALUES (1, 'a', TIMESTAMP'2024-01-01 10:00') AS o(id, k, ts) @r(o.ts, o.k)",
+    "hint": "SELECT /*+ BROADCAST(n) */ o.id, r.rate FROM orders o JOIN names n ON n.k = o.k LEFT @r(o.ts, o.k)",
+    "expressions": "SELECT o.id, r.rate FROM orders o LEFT @r(o.ts + INTERVAL 1 HOUR, o.k || '')",
+    "self join": f"SELECT x.id, y.rate FROM ({JOINED}) x FULL JOIN ({JOINED}) y ON x.id = y.id + 1",
+}
+
+
+def ours(text):
+    return MACRO.sub(r"JOIN rates \1 AS OF \2 ON \3 = \1.k", text)
+
+
+def plain(text):
+    return MACRO.sub(r"JOIN spans \1 ON \3 = \1.k AND \1.ts <= \2 AND \2 < \1.until", text)
+
+
+def rows(frame):
+    return sorted(map(repr, map(tuple, frame.collect())))
+
+
+@pytest.fixture(scope="module")
+def db(spark):
+    """A database with permanent tables, so that every session and every kind of view can read them."""
+    spark.sql("CREATE DATABASE places")
+    spark.sql("USE places")
+    spark.sql(
+        f"CREATE TABLE orders USING parquet AS SELECT /*+ COALESCE(1) */ * FROM VALUES {ORDERS} t(id, k, ts, amount)"
+    )
+    spark.sql(
+        "CREATE TABLE names USING parquet AS SELECT * FROM VALUES ('a', 'Ann'), ('b', 'Bob'), ('z', 'b') t(k, name)"
+    )
+    spark.sql("CREATE VERSIONED TABLE rates (k STRING, ts TIMESTAMP, rate DECIMAL(3, 1)) KEYS (k) TIMESTAMP BY ts")
+    spark.sql(f"INSERT INTO rates VALUES {RATES}")
+    spark.sql(f"""CREATE TABLE spans USING parquet AS SELECT /*+ COALESCE(1) */ k, ts, CAST(rate AS DECIMAL(3, 1)) rate,
+        coalesce(lead(ts) OVER (PARTITION BY k ORDER BY ts), TIMESTAMP'9999-01-01') AS until
+        FROM VALUES {RATES} AS t(k, ts, rate)""")
+    yield spark
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE places CASCADE")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_query(db, place):
+    expected, found = db.sql(plain(PLACES[place])), db.sql(ours(PLACES[place]))
+    assert found.schema.simpleString() == expected.schema.simpleString()
+    assert rows(found) == rows(expected)
+
+
+COMMANDS = {
+    "ctas": "CREATE TABLE target USING parquet AS {query}",
+    "insert": "INSERT INTO empty {query}",
+    "insert by name": "INSERT INTO empty (id, rate) {query}",
+    "overwrite": "INSERT OVERWRITE empty WITH x AS ({query}) SELECT * FROM x",
+    "with before insert": "WITH x AS ({query}) INSERT INTO empty SELECT * FROM x",
+    "from before insert": "FROM orders o LEFT @r(o.ts, o.k) INSERT INTO empty SELECT o.id, r.rate",
+    "temporary view": "CREATE OR REPLACE TEMP VIEW target AS {query}",
+    "global temporary view": "CREATE OR REPLACE GLOBAL TEMP VIEW target_of_places AS {query}",
+    "permanent view": "CREATE VIEW target AS {query}",
+    "cache": "CACHE TABLE target AS {query}",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command(db, command):
+    db.sql("CREATE TABLE empty (id INT, rate DECIMAL(3, 1)) USING parquet")
+    target = "empty" if "empty" in COMMANDS[command] else "target"
+    target = "global_temp.target_of_places" if "GLOBAL" in COMMANDS[command] else target
+    try:
+        db.sql(ours(COMMANDS[command].format(query=JOINED)))
+        assert rows(db.table(target)) == rows(db.sql(plain(JOINED)))
+    finally:
+        db.sql("DROP TABLE empty")
+        db.catalog.dropTempView("target")
+        db.catalog.dropGlobalTempView("target_of_places")
+        for kind in {"ctas": ["TABLE"], "permanent view": ["VIEW"]}.get(command, []):
+            db.sql(f"DROP {kind} target")
+
+
+def test_a_permanent_view_is_compiled_at_each_read_in_every_session(db):
+    db.sql("CREATE TABLE growing USING parquet AS SELECT * FROM orders WHERE id < 3")
+    db.sql(ours("CREATE OR REPLACE VIEW seen (number, price) COMMENT 'c' AS " + JOINED.replace("orders", "growing")))
+    assert len(rows(db.table("seen"))) == 2
+    db.sql("INSERT INTO growing SELECT * FROM orders WHERE id = 4")
+    assert [tuple(row) for row in db.sql("SELECT number, price * 2 FROM seen WHERE number > 3").collect()] == [(4, 6)]
+    other = db.newSession()
+    assert other.sql("SELECT * FROM places.seen").columns == ["number", "price"]
+    assert other.sql("SELECT * FROM places.seen").count() == 3
+    assert "AS OF o.ts" in db.sql("SHOW CREATE TABLE seen").collect()[0][0]
+    db.sql("DROP VIEW seen")
+    db.sql("DROP TABLE growing")
+
+
+def test_merge_is_read_and_left_to_the_table_format(db):
+    """No table format of stock Spark supports MERGE: that is all that it complains about."""
+    query = "MERGE INTO orders t USING ({}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = s.rate"
+    with pytest.raises(Exception, match="MERGE") as caught:
+        db.sql(ours(query.format(JOINED)))
+    assert not isinstance(caught.value, TemporalSqlError)
+
+
+@pytest.mark.parametrize("kind", ["", "EXTENDED", "FORMATTED", "COST"])
+def test_explain(db, kind):
+    assert "MapInArrow" in db.sql(ours(f"EXPLAIN {kind} {JOINED}")).collect()[0][0]
+
+
+def test_explain_temporal_says_how_it_runs(db):
+    text = "\n".join(row.plan for row in db.sql(ours(f"EXPLAIN TEMPORAL {JOINED}")).collect())
+    assert "AS OF join (left) with the versions of rates" in text
+    assert "without a shuffle" in text
+
+
+def test_parameters(db):
+    hour, query = (
+        timedelta(hours=1),
+        "SELECT o.id, {} AS s FROM orders o JOIN rates r AS OF o.ts ON o.k = r.k TOLERANCE {}",
+    )
+    where = " WHERE o.id IN (SELECT id FROM orders WHERE amount > {})"
+    named = db.sql((query + where).format(":s", ":t", ":a"), args={"s": "it's", "t": hour, "a": 15})
+    assert (
+        rows(named) == rows(db.sql((query + where).format("?", "?", "?"), args=["it's", hour, 15])) == ['(2, "it\'s")']
+    )
+    dynamic = db.sql(f"EXECUTE IMMEDIATE '{(query + where).format('?', 'INTERVAL 1 HOUR', '?')}' USING 'x', 15")
+    assert rows(dynamic) == ["(2, 'x')"]
+
+
+def test_dataframes_as_arguments_and_as_temporary_views(db):
+    left, right = db.table("orders").where("id < 3"), db.table("spans").select("k", "ts", "rate")
+    query = "SELECT o.id, r.rate FROM {} o ASOF LEFT JOIN {} r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
+    expected = rows(db.sql(plain(JOINED) + " WHERE o.id < 3"))
+    assert rows(db.sql(query.format("{left}", "{right}"), left=left, right=right)) == expected
+    left.createOrReplaceTempView("left_of_places")
+    right.createOrReplaceTempView("right_of_places")
+    assert rows(db.sql(query.format("left_of_places", "right_of_places"))) == expected
+
+
+def test_scripts_variables_and_described_queries(db):
+    expected = rows(db.sql(plain(JOINED)))
+    assert rows(db.sql(ours(f"BEGIN DECLARE x INT DEFAULT 0; {JOINED} WHERE o.id > x; END"))) == expected
+    db.sql("DECLARE OR REPLACE VARIABLE most INT DEFAULT 1")
+    db.sql(ours(f"SET VAR most = (SELECT max(id) FROM ({JOINED}) t)"))
+    assert db.sql("SELECT most").collect()[0][0] == 7
+    assert [row.col_name for row in db.sql(ours(f"DESCRIBE QUERY {JOINED}")).collect()] == ["id", "rate"]
