@@ -15,7 +15,7 @@ from sqlx.bind import Binder
 from sqlx.dialect import Token, tokenize_span
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.scanner import scan
-from sqlx.structure import Block, Cte, Level, Relation
+from sqlx.structure import Block, Cte, FromItem, Level, Relation
 
 _FORBIDDEN = {"DISTINCT": "DISTINCT", "OVER": "a window function"}
 
@@ -88,9 +88,16 @@ class RightSideReader:
         if entry is not None:
             return self._entry(entry)
         view = self.binder.view_text(relation.parts)
-        if view is not None:
+        if view is not None and self._names_versions(scan(view)):
             return self._query(scan(view), view, name)
         return self._not_versioned(".".join(relation.parts), None)
+
+    def _names_versions(self, root: Level) -> bool:
+        """Whether a stored view reads a versioned table anywhere; another view reads like a plain table."""
+        parts = {r.parts for level in root.walk() for b in level.blocks for i in b.items for r in relations_of(i)}
+        entries = [self.binder.entry(p) for p in parts if p]
+        views = [text for p in parts if p and (text := self.binder.view_text(p)) is not None]
+        return any(e and e.kind == "versioned" for e in entries) or any(self._names_versions(scan(v)) for v in views)
 
     def _not_versioned(self, name: str, entry: Entry | None) -> NoReturn:
         if entry is None and self.binder.columns(f"SELECT * FROM {quoted_path(name)}") is None:
@@ -203,6 +210,14 @@ def _arrival(entry: Entry, binder: Binder) -> tuple[str, ...]:
     """How the rows arrived: what the definition kept of it, else what the binder knows of its relation."""
     kept = entry.arrival
     return kept if kept and not any("_metadata" in k for k in kept) else (binder.arrival(entry.relation),)
+
+
+def relations_of(item: FromItem) -> list[Relation]:
+    """The relations of a FROM item, those in its groups too."""
+    found: list[Relation] = []
+    for relation in (item.relation, *(j.relation for j in item.joins)):
+        found += relations_of(relation.group) if relation.group is not None else [relation]
+    return found
 
 
 def stars(tokens: tuple[Token, ...]) -> list[Token]:

@@ -4,7 +4,7 @@ import pytest
 
 from sqlx.errors import TemporalSqlError
 from sqlx.plan import AsOfJoin
-from tests.harness.fake_binder import joins
+from tests.harness.fake_binder import VIEWS, joins
 
 
 def joined(right: str, on: str = "o.k = c.k", before: str = "") -> AsOfJoin:
@@ -98,3 +98,10 @@ def test_tombstones_and_arrival_are_carried_along() -> None:
     text = "SELECT o.id FROM orders o JOIN prices p AS OF o.ts ON o.k = p.k AND o.name = p.region"
     names = [c.name for c in joins(text)[0].right.columns]
     assert names == ["__k0", "__k1", "__time", "__arrival", "__deleted"]
+
+
+def test_a_view_without_a_versioned_table_is_a_plain_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VIEWS, "quotes", "SELECT * FROM quotes__data")
+    with pytest.raises(TemporalSqlError) as caught:
+        joined("quotes c")
+    assert caught.value.condition == "AS_OF_JOIN.TABLE_NOT_VERSIONED"
