@@ -81,7 +81,29 @@ def as_of_join(
 
 def _join_task(config: AsOfJoinConfig, left: pa.Table, right: pa.Table) -> pa.Table:
     """One task, in a worker."""
-    return join_tables(config, left, right)
+    return in_utc(join_tables(config, left, right))
+
+
+def in_utc(table: pa.Table) -> pa.Table:
+    """The same instants under UTC's name: Spark hands tables over in the session's zone and takes none but UTC back."""
+    import pyarrow as pa  # the driver may plan without it
+
+    schema = pa.schema([field.with_type(_utc_type(field.type)) for field in table.schema])
+    return table if schema == table.schema else table.cast(schema)
+
+
+def _utc_type(found: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(found) and found.tz is not None:
+        return pa.timestamp(found.unit, tz="UTC")
+    if pa.types.is_struct(found):
+        return pa.struct([field.with_type(_utc_type(field.type)) for field in found])
+    if pa.types.is_map(found):
+        return pa.map_(_utc_type(found.key_type), found.item_field.with_type(_utc_type(found.item_type)))
+    if pa.types.is_list(found):
+        return pa.list_(found.value_field.with_type(_utc_type(found.value_type)))
+    return found
 
 
 def number_of_tasks(left: DataFrame, right: DataFrame) -> int:

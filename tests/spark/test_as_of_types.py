@@ -1,0 +1,170 @@
+"""Every type that Spark joins and orders, as key, time and payload; NULLs, empty sides, and other time zones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+KEYS = {  # type of the left, of the right, values of the left, of the right
+    "int": ("int", "int", ["1", "2", "NULL"], ["1", "3", "NULL"]),
+    "int, bigint": ("int", "bigint", ["1", "2"], ["1", "2147483648"]),
+    "smallint, bigint": ("smallint", "bigint", ["1", "2"], ["2", "7"]),
+    "string, int": ("string", "int", ["'1'", "'2'"], ["2", "3"]),
+    "string": ("string", "string", ["'a'", "'ä'", "''"], ["'a'", "'ä'", "'A'", "''"]),
+    "char, varchar": ("string", "varchar(5)", ["'a'", "'b'"], ["'a'", "'c'"]),
+    "decimal": ("decimal(10,2)", "decimal(38,10)", ["1.10", "2.00"], ["1.1000000000", "2.0000000001"]),
+    "decimal, int": ("decimal(10,2)", "int", ["1.00", "1.50"], ["1", "2"]),
+    "date": ("date", "date", ["'2024-01-01'", "'1960-02-29'"], ["'1960-02-29'", "'2024-01-02'"]),
+    "date, timestamp": ("date", "timestamp", ["'2024-01-01'"], ["'2024-01-01 00:00:00'", "'2024-01-01 00:00:01'"]),
+    "timestamp": ("timestamp", "timestamp", ["'2024-01-01 00:00:00.000001'"], ["'2024-01-01 00:00:00.000001'"]),
+    "timestamp_ntz": ("timestamp_ntz", "timestamp_ntz", ["'2024-03-10 02:30'"], ["'2024-03-10 02:30'"]),
+    "binary": ("binary", "binary", ["'ab'", "''"], ["'ab'", "'abc'"]),
+    "boolean": ("boolean", "boolean", ["true", "false"], ["true"]),
+    "double": ("double", "double", ["'NaN'", "-0.0", "1.5"], ["'NaN'", "0.0", "2.5"]),
+    "float, double": ("float", "double", ["0.5", "'NaN'"], ["0.5", "'NaN'"]),
+    "struct": ("struct<a:int,b:string>", "struct<a:int,b:string>", ["struct(1, 'x')"], ["struct(1, 'x')"]),
+}
+ORDERED = {  # times that MATCH_CONDITION compares, in ascending order
+    "int": ["1", "2", "3", "NULL"],
+    "double": ["-1.5", "-0.0", "'Infinity'", "'NaN'", "NULL"],
+    "decimal(38,10)": ["-0.0000000001", "0", "12345678901234567890.5", "NULL"],
+    "string": ["''", "'B'", "'a'", "'ä'", "NULL"],
+    "date": ["'0001-01-01'", "'1969-12-31'", "'2024-02-29'", "NULL"],
+    "timestamp_ntz": ["'1969-12-31 23:59:59.999999'", "'2024-03-10 02:30'", "'2024-03-10 02:30:00.000001'", "NULL"],
+    "timestamp": ["'1900-01-01'", "'2024-11-03 01:30'", "'2024-11-03 02:30'", "NULL"],
+    "binary": ["'A'", "'AB'", "'a'"],
+}
+PAYLOADS = {
+    "struct": "named_struct('a', 1, 'b c', named_struct('d', array(1, NULL)))",
+    "array": "array(array('x', NULL), NULL)",
+    "map": "map('x', array(1.5BD), 'y', NULL)",
+    "decimal": "CAST(1.5 AS DECIMAL(38, 10))",
+    "binary": "X'00ff'",
+    "interval": "INTERVAL '1 02:03:04.000005' DAY TO SECOND",
+    "ntz": "TIMESTAMP_NTZ'2024-03-10 02:30:00'",
+    "date": "DATE'1582-10-04'",
+    "boolean": "true",
+    "byte": "1Y",
+    "float": "CAST('NaN' AS FLOAT)",
+    "null": "CAST(NULL AS STRING)",
+    "time": "CAST('2024-01-01 01:02:03' AS TIMESTAMP)",
+}
+AT = "TIMESTAMP'2024-01-01 10:00'"
+
+
+@pytest.fixture(params=["mapped", "shuffled"])
+def way(spark, request):
+    spark.conf.set("sqlx.as_of.mapped_bytes", "0" if request.param == "shuffled" else str(1 << 26))
+    yield request.param
+    spark.conf.unset("sqlx.as_of.mapped_bytes")
+
+
+def rows(frame):
+    return sorted(map(repr, map(tuple, frame.collect())))
+
+
+def relation(items, values):
+    """A relation of casts: a row a value, numbered."""
+    return " UNION ALL ".join(f"SELECT {n} AS n, {items.format(value)}" for n, value in enumerate(values))
+
+
+@pytest.mark.parametrize("case", KEYS)
+def test_keys_are_equal_as_spark_compares_them(spark, case):
+    left, right, lefts, rights = KEYS[case]
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {relation(f'CAST({{}} AS {left}) AS k, {AT} AS t', lefts)}")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW s AS {relation(f'CAST({{}} AS {right}) AS k, {AT} AS t', rights)}")
+    spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM s KEYS (k) TIMESTAMP BY t")
+    expected = rows(spark.sql("SELECT l.n, r.n, l.k, r.k AS k2 FROM l LEFT JOIN s r ON l.k = r.k"))
+    for limit in ("0", str(1 << 26)):
+        spark.conf.set("sqlx.as_of.mapped_bytes", limit)
+        assert rows(spark.sql("SELECT l.n, r.n, l.k, r.k AS k2 FROM l LEFT JOIN r AS OF l.t ON l.k = r.k")) == expected
+    spark.conf.unset("sqlx.as_of.mapped_bytes")
+
+
+def test_a_composite_key_of_three_types(spark, way):
+    pairs = [
+        ("1", "'a'", "'2024-01-01'"),
+        ("1", "'a'", "'2024-01-02'"),
+        ("1", "NULL", "'2024-01-01'"),
+        ("2", "'a'", "NULL"),
+    ]
+    parts = [
+        f"SELECT {n} AS n, {AT} AS t, {a} AS a, {b} AS b, CAST({c} AS DATE) AS c" for n, (a, b, c) in enumerate(pairs)
+    ]
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {' UNION ALL '.join(parts)}")
+    spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM l KEYS (a, b, c) TIMESTAMP BY t")
+    found = spark.sql("SELECT l.n, r.n FROM l LEFT JOIN r AS OF l.t USING (c, a, b)")
+    assert rows(found) == ["(0, 0)", "(1, 1)", "(2, None)", "(3, None)"]
+
+
+@pytest.mark.parametrize("kind", ORDERED)
+@pytest.mark.parametrize("comparison", [">=", "<"])
+def test_times_are_ordered_as_spark_orders_them(spark, kind, comparison):
+    values = ORDERED[kind]
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {relation(f'CAST({{}} AS {kind}) AS t', values)}")
+    best = "max_by" if comparison == ">=" else "min_by"
+    expected = spark.sql(f"SELECT l.n, {best}(r.n, r.n) FROM l LEFT JOIN l r ON l.t {comparison} r.t GROUP BY l.n")
+    found = spark.sql(f"SELECT l.n, r.n FROM l ASOF LEFT JOIN l r MATCH_CONDITION (l.t {comparison} r.t)")
+    assert rows(found) == rows(expected)
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
+def test_another_time_zone_shifts_nothing(spark, way, kind):
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        times = ["'2024-03-10 01:59'", "'2024-03-10 03:00'", "'2024-11-03 23:30'", "'1900-01-01 00:00'"]
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {relation(f'1 AS k, CAST({{}} AS {kind}) AS t', times)}")
+        spark.sql("CREATE OR REPLACE TEMP VIEW s AS SELECT *, array(struct(map('x', t) AS m)) AS nested FROM l")
+        spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM s KEYS (k) TIMESTAMP BY t")
+        items = "CAST(r.t AS STRING) AS at, CAST(r.nested[0].m['x'] AS STRING) AS inside, CAST(l.t AS STRING) AS wanted"
+        join = "l JOIN r AS OF l.t ON l.k = r.k TOLERANCE INTERVAL 0 SECONDS"
+        found = spark.sql(f"SELECT {items} FROM {join}").collect()
+        assert len(found) == len(times)
+        assert all(row.at == row.inside == row.wanted for row in found)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_payloads_of_all_types_come_through_unchanged(spark, way):
+    items = ", ".join(f"{text} AS `p {name}`" for name, text in PAYLOADS.items())
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS SELECT 1 AS k, {AT} AS t, {items}")
+    spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM l KEYS (k) TIMESTAMP BY t")
+    found = spark.sql("SELECT l.*, r.* FROM l JOIN r AS OF l.t ON l.k = r.k")
+    expected = spark.sql("SELECT l.*, r.* FROM l JOIN l r ON l.k = r.k")
+    assert found.schema.simpleString() == expected.schema.simpleString()
+    assert rows(found) == rows(expected)
+
+
+def test_wide_rows_and_none_at_all(spark, way):
+    items = ", ".join(f"{n} AS c{n}" for n in range(200))
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS SELECT id AS k, {AT} AS t, {items} FROM range(3)")
+    spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM l KEYS (k) TIMESTAMP BY t")
+    wide = spark.sql("SELECT * FROM l JOIN r AS OF l.t ON l.k = r.k")
+    assert len(wide.columns) == 404
+    assert set(wide.collect()[0][2:202]) == set(range(200))
+    assert spark.sql("SELECT count(*) FROM l JOIN r AS OF l.t ON l.k = r.k").collect()[0][0] == 3
+
+
+@pytest.mark.parametrize(("left", "right"), [("false", "true"), ("true", "false"), ("false", "false")])
+def test_empty_sides(spark, way, left, right):
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS SELECT 1 AS k, {AT} AS t, array('x') AS p WHERE {left}")
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW s AS SELECT 1 AS k, {AT} AS t, map(1, 'y') AS q WHERE {right}")
+    spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM s KEYS (k) TIMESTAMP BY t")
+    query = "SELECT l.p, r.q FROM l {} JOIN r AS OF l.t ON l.k = r.k"
+    assert rows(spark.sql(query.format("LEFT"))) == (["(['x'], None)"] if left == "true" else [])
+    assert rows(spark.sql(query.format("INNER"))) == []
+
+
+def test_columns_that_nothing_reads_are_not_shipped(spark, way):
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS SELECT id AS k, {AT} AS t, id AS used, id AS unused1 FROM range(3)")
+    spark.sql("CREATE OR REPLACE TEMP VIEW s AS SELECT k, t, used AS taken, unused1 AS unused2 FROM l")
+    spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM s KEYS (k) TIMESTAMP BY t")
+    found = spark.sql("SELECT l.used, r.taken FROM l LEFT JOIN r AS OF l.t ON l.k = r.k")
+    plan = found._jdf.queryExecution().optimizedPlan().toString()
+    shipped = re.search(r"(?:MapInArrow|FlatMapCoGroupsInArrow).*", plan)
+    assert shipped is not None
+    assert "unused" not in plan
+    result = re.findall(r"\b([lr]\d+)#", shipped.group())
+    assert set(result) == {"l0", "r0"}
