@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import udtf
 from sqlx.errors import TemporalSqlError
 from sqlx.java_errors import JavaErrors
 from sqlx.lower import with_results
@@ -160,6 +161,7 @@ class FrontEnd:
         identity = str(java_session.sessionUUID())
         if identity not in self._sessions:
             spark = SparkSession(self._context, java_session)
+            udtf.register(spark)  # functions belong to a session: Thrift's and Connect's get them here
             self._sessions[identity] = SessionStatements(spark, self._delegates.get(identity))
         return self._sessions[identity]
 

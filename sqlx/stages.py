@@ -95,7 +95,9 @@ def _as_of_facts(node: AsOfJoin, spark: SparkSession | None) -> list[tuple[str, 
     facts = [("picks", _PICKS[config.direction, config.exclusive])]
     if config.tolerance_us is not None:
         facts.append(("tolerance", duration(config.tolerance_us)))
-    facts.append(("ties", "TIES BY, then arrival" if config.ties else "the last to arrive wins"))
+    facts.append(
+        ("ties", "the last by TIES BY or SEQUENCE BY, then arrival, wins" if config.ties else "the last to arrive wins")
+    )
     if config.has_known:
         facts.append(("known as of", "only versions that were known at that time take part"))
     if config.grace_us is not None:

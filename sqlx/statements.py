@@ -19,7 +19,7 @@ from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
 from sqlx.spark_binder import SparkBinder
 from sqlx.stages import explain_plan
-from sqlx.views import create_view, view_head
+from sqlx.views import create_temporary_view, create_view, view_head
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,9 @@ _PAIRS = (
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
 _SCAN = re.compile(
     "|".join(
-        [rf"\b{a}{_GAP}{b}\b" for a, b in _PAIRS] + [rf"\b{w}\b" for w in _WORDS] + [r"\bhistory\s*\(", r"^\s*INSERT\b"]
+        [rf"\b{a}{_GAP}{b}\b" for a, b in _PAIRS]
+        + [rf"\b{w}\b" for w in _WORDS]
+        + [r"\bhistory\s*\(", r"\bas_of\s*\(", r"^\s*INSERT\b"]
     ),
     re.IGNORECASE | re.DOTALL,
 )
@@ -127,8 +129,14 @@ class SessionStatements:
         head = view_head(text, tokens)
         binder = self._binder()
         plan = compile_query(text if head is None else head.query, binder)
+        if head is not None and not plan.operators():  # plain SQL once its reads are rewritten: Spark keeps the view
+            head, plan = None, compile_query(text, binder)
         if not plan.operators():
             return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
+        if head is not None and head.temporary:
+            sql = lower_to_views(plan, self.spark, self.views, binder.analyzed)
+            create_temporary_view(head, sql, binder)
+            return Rewritten(None, plan.notes)
         if head is not None:
             create_view(head, plan, self._binder())
             return Rewritten(None, plan.notes)

@@ -26,12 +26,17 @@ class ViewHead:
     before: str
     parts: tuple[str, ...]
     query: str
+    temporary: bool = False
+    shared: bool = False
 
 
 def view_head(text: str, tokens: tuple[Token, ...]) -> ViewHead | None:
-    """The head of a permanent CREATE VIEW; None for every other statement (temporary views are Spark's)."""
+    """The head of a CREATE VIEW … AS; None for every other statement."""
     words = [t.word for t in tokens]
-    if words[:1] != ["CREATE"] or "VIEW" not in words[:4] or {"TEMP", "TEMPORARY", "GLOBAL"} & set(words[:4]):
+    if words[:1] != ["CREATE"] or "VIEW" not in words[:6]:
+        return None
+    before = set(words[: words.index("VIEW")])
+    if before - {"CREATE", "OR", "REPLACE", "GLOBAL", "TEMP", "TEMPORARY"}:
         return None
     at = words.index("VIEW") + 1
     at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
@@ -44,7 +49,9 @@ def view_head(text: str, tokens: tuple[Token, ...]) -> ViewHead | None:
         token = tokens[index]
         depth += (token.text == "(") - (token.text == ")")
         if depth == 0 and token.word == "AS" and tokens[index + 1].word in ("SELECT", "WITH", "FROM", ""):
-            return ViewHead(text[: token.end], parts, text[tokens[index + 1].start :].rstrip().rstrip(";"))
+            query = text[tokens[index + 1].start :].rstrip().rstrip(";")
+            temporary = bool(before & {"TEMP", "TEMPORARY"})
+            return ViewHead(text[: token.end], parts, query, temporary, "GLOBAL" in before)
     return None
 
 
@@ -66,6 +73,28 @@ def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
     identifier = session.sessionState().sqlParser().parseTableIdentifier(".".join(head.parts[-2:]))
     table = catalog.getTableMetadata(identifier)
     catalog.alterTable(_with_text(binder, table, _NEEDS.format(catalog.getCurrentDatabase()) + head.query))
+
+
+def create_temporary_view(head: ViewHead, sql: str, binder: SparkBinder) -> None:
+    """Create the view over plain Spark SQL, then store the extended text in its place.
+
+    Spark keeps the text of a temporary view and reads it anew each time: the plain SQL would read the results of the
+    day on which the view was made.
+
+    Raises:
+        AnalysisException: Spark's own, where the view cannot be made.
+    """
+    session: Any = binder.spark._jsparkSession
+    jvm: Any = binder.spark.sparkContext._jvm
+    session.sql(f"{head.before} {sql}")
+    catalog = session.sessionState().catalog()
+    name = session.sessionState().sqlParser().parseTableIdentifier(head.parts[-1]).table()
+    raw = catalog.getRawGlobalTempView(name) if head.shared else catalog.getRawTempView(name)
+    database = jvm.scala.Option.apply(catalog.globalTempDatabase()) if head.shared else jvm.scala.Option.empty()
+    table = _with_text(binder, raw.get().tableMeta(), _NEEDS.format(catalog.getCurrentDatabase()) + head.query)
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, database)
+    relation = jvm.org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation(table, jvm.scala.Option.empty())
+    catalog.alterTempViewDefinition(identifier, relation)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ Spark SQL
    columns: id bigint, rate double
    +- AS OF join (inner) with the versions of rates
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint
       +- Spark SQL (no operator below)
@@ -38,7 +38,7 @@ Spark SQL
    +- AS OF join (left) with the versions of rates
       picks: the version nearest to the row's time but not at it, the earlier one on a tie
       tolerance: 1 h
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       known as of: only versions that were known at that time take part
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, __known timestamp, l0 bigint
@@ -66,7 +66,7 @@ Spark SQL
    columns: id bigint, rate double
    +- AS OF join (left) with the versions of rates
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint, l1 int
       +- Spark SQL (no operator below)
@@ -92,7 +92,7 @@ Spark SQL
    columns: id bigint
    +- AS OF join (inner) with the versions of rates
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint, l1 int
       +- Spark SQL (no operator below)
@@ -118,7 +118,7 @@ Spark SQL
    columns: k string, id bigint, ts timestamp, day date, n int, name string, rate double, at timestamp, seq bigint, known timestamp, k string
    +- AS OF join (left) with the versions of rates
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint, l1 string, l2 timestamp, l3 date, l4 int, l5 string
       +- Spark SQL (no operator below)
@@ -154,7 +154,7 @@ Spark SQL
          columns: __k0 string, __k1 string, __as_of timestamp, l0 bigint, l1 string, l2 string, l3 double
          +- AS OF join (inner) with the versions of rates
             picks: the latest version at or before the row's time
-            ties: TIES BY, then arrival
+            ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
             +- Spark SQL (no operator below)
                columns: __k0 string, __as_of timestamp, l0 bigint, l1 string, l2 timestamp, l3 string
             +- Spark SQL (no operator below)
@@ -243,7 +243,7 @@ Spark SQL
    columns: id bigint, price double
    +- AS OF join (inner) with the versions of c
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint
       +- Spark SQL (no operator below)
@@ -270,7 +270,7 @@ Spark SQL
    columns: count_star() bigint
    +- AS OF join (inner) with the versions of rates
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint
       +- Spark SQL (no operator below)
@@ -296,7 +296,7 @@ line 2: rates (as_of), time o.ts, on o.k = r.k, no options
 Spark SQL
    +- AS OF join (inner) with the versions of rates
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint
       +- Spark SQL (no operator below)
@@ -323,7 +323,7 @@ Spark SQL
    columns: id bigint
    +- AS OF join (inner) with the versions of rates
       picks: the latest version at or before the row's time
-      ties: TIES BY, then arrival
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, l0 bigint
       +- Spark SQL (no operator below)

@@ -39,7 +39,7 @@ Spark SQL
          columns: __k0 string, l0 bigint, l1 double
          +- AS OF join (inner) with the versions of rates
             picks: the latest version at or before the row's time
-            ties: TIES BY, then arrival
+            ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
             grace: 5 min
             history retention: 1 d
             +- Spark SQL

@@ -148,6 +148,27 @@ def test_a_permanent_view_is_compiled_at_each_read_in_every_session(db):
     db.sql("DROP TABLE growing")
 
 
+@pytest.mark.parametrize("head", ["TEMPORARY VIEW fresh", "GLOBAL TEMP VIEW fresh"])
+def test_a_temporary_view_is_compiled_at_each_read(db, head):
+    """Its right side is mapped from a file of the day on which it was compiled: an old file would be an old answer."""
+    db.sql("CREATE TABLE daily USING parquet AS SELECT * FROM spans WHERE k IS NULL")
+    query = "SELECT o.id, r.rate FROM orders o ASOF LEFT JOIN daily r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
+    db.sql(f"CREATE OR REPLACE {head} AS {query}")
+    name = "global_temp.fresh" if "GLOBAL" in head else "fresh"
+    assert not any(row.rate for row in db.sql(f"SELECT * FROM {name}").collect())
+    db.sql("INSERT INTO daily SELECT * FROM spans")
+    assert rows(db.sql(f"SELECT * FROM {name}")) == rows(db.sql(query))
+    assert any(row.rate for row in db.sql(f"SELECT * FROM {name}").collect())
+    db.sql(f"DROP VIEW {name}")
+    db.sql("DROP TABLE daily")
+
+
+def test_the_table_function_is_there_in_every_session(db):
+    with pytest.raises(Exception, match="__side") as caught:
+        db.newSession().sql("SELECT * FROM as_of('{}', TABLE(SELECT 1 AS x))").collect()
+    assert "UNRESOLVED" not in str(caught.value)
+
+
 def test_merge_is_read_and_left_to_the_table_format(db):
     """No table format of stock Spark supports MERGE: that is all that it complains about."""
     query = "MERGE INTO orders t USING ({}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = s.rate"

@@ -29,13 +29,29 @@ def test_the_head_of_a_view_is_kept_apart_from_its_query(head: str, name: str, q
     "text",
     [
         QUERY,
-        "CREATE TEMPORARY VIEW v AS SELECT 1",
-        "CREATE GLOBAL TEMP VIEW v AS SELECT 1",
+        "CREATE TEMPORARY VIEW v USING parquet OPTIONS (path 'p')",
+        "CREATE METRIC VIEW v AS SELECT 1",
         "CREATE TABLE t AS SELECT 1",
     ],
 )
 def test_all_others_are_no_views_of_ours(text: str) -> None:
     assert view_head(text, tokenize(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("head", "temporary", "shared"),
+    [
+        ("CREATE VIEW v AS", False, False),
+        ("CREATE TEMP VIEW v AS", True, False),
+        ("CREATE OR REPLACE TEMPORARY VIEW v AS", True, False),
+        ("CREATE OR REPLACE GLOBAL TEMPORARY VIEW v AS", True, True),
+    ],
+)
+def test_a_head_says_where_its_view_lives(head: str, temporary: bool, shared: bool) -> None:
+    text = f"{head} {QUERY}"
+    found = view_head(text, tokenize(text))
+    assert found is not None
+    assert (found.temporary, found.shared) == (temporary, shared)
 
 
 @pytest.mark.parametrize(
