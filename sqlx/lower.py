@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from itertools import count
 from typing import Any, Literal
 from uuid import uuid4
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -20,6 +22,7 @@ from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.spark import batch, mapped
 
 Strategy = Literal["mapped", "shuffled"]
+_log = logging.getLogger("sqlx")
 _KEPT_VIEWS = 512
 _MAPPED_BYTES = 64 << 20
 _numbers = count(1)
@@ -74,9 +77,22 @@ def as_of_join(
     """The result of an AS OF join: a small right side is mapped by every worker, else both sides are shuffled."""
     left, right = (frame(side, spark, frames, analyzed) for side in (node.left, node.right))
     config, narrow, renamed = without_copies(node.config, left)
-    run = mapped.as_of_join if strategy(right, spark) == "mapped" else batch.as_of_join
-    result: DataFrame = run(narrow, right, config, output_schema(config, narrow, right))
+    schema = output_schema(config, narrow, right)
+    result = _mapped(narrow, right, config, schema) if strategy(right, spark) == "mapped" else None
+    if result is None:
+        result = batch.as_of_join(narrow, right, config, schema)
     return result.withColumnsRenamed(renamed) if renamed else result
+
+
+def _mapped(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, schema: StructType) -> DataFrame | None:
+    """The join by mapping; None where the right side is far larger than its estimate and Spark stops collecting it."""
+    try:
+        return mapped.as_of_join(left, right, config, schema)
+    except PySparkException as error:
+        if "maxResultSize" not in str(error):
+            raise
+        _log.warning("A right side that was estimated as small is larger than spark.driver.maxResultSize: shuffling.")
+        return None
 
 
 def frame(

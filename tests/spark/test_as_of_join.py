@@ -8,6 +8,7 @@ from dataclasses import replace
 import duckdb
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from tests.oracle.duckdb_batch import TIES, Options, answer_sql, native_sql
 from udtf.spark import batch
@@ -203,3 +204,13 @@ def test_a_hot_key_is_split_and_answers_the_same(spark, tables, monkeypatch):
         spark.conf.unset("sqlx.as_of.mapped_bytes")
     assert answer == ordered(tables.execute(answer_sql(Options())).fetchall())
     assert found
+
+
+def test_a_right_side_larger_than_its_estimate_is_shuffled(spark, monkeypatch):
+    def too_large(*_):
+        message = "Total size of serialized results is bigger than spark.driver.maxResultSize"
+        raise PySparkException(message)
+
+    query = "SELECT l.id, r.id AS rid FROM range(3) l ASOF LEFT JOIN range(2) r MATCH_CONDITION (l.id >= r.id)"
+    monkeypatch.setattr("sqlx.lower.mapped.as_of_join", too_large)
+    assert sorted(map(tuple, spark.sql(query).collect())) == [(0, 0), (1, 1), (2, 1)]
