@@ -256,7 +256,7 @@ def sort_each_key(times: Any, starts: Any, order: Any) -> None:
 
 def dense_codes(keys: Any, lowest: int, table: Any, codes: Any) -> None:
     """Look int keys up in a table of codes by their distance from the lowest key; outside of it: -1."""
-    highest = lowest + len(table) - 1
+    highest = lowest + (len(table) - 1)  # NB: the length first, since the highest key may be the last int64
     for row in range(len(keys)):
         key = keys[row]
         codes[row] = table[key - lowest] if lowest <= key <= highest else -1

@@ -90,7 +90,7 @@ def _words(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _fits(column: pa.Array) -> bool:
     """All decimals fit into 64 bits, with room for what lies beyond them."""
     low, high = _words(column)
-    return bool(np.all(high == low >> 63) and not np.any(np.abs(low) >= _MAX))
+    return bool(np.all(high == low >> 63) and not np.any((low >= _MAX) | (low <= -_MAX)))
 
 
 def _unscaled(column: pa.Array) -> NDArray[np.int64]:
@@ -115,6 +115,8 @@ def order_of_arrival(
 
 
 def _tie_ranks(column: pa.Array, option: tuple[str, str]) -> NDArray[np.int64]:
+    if pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type):
+        column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())  # Python ends at year 9999
     encoded = pc.dictionary_encode(hashable(column)) if not pa.types.is_nested(column.type) else None
     if encoded is None:
         return _dense_ranks([ties_key((value,), [option]) for value in column.to_pylist()])

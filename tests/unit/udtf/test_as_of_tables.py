@@ -13,6 +13,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import udtf
@@ -184,6 +185,37 @@ def test_what_cannot_be_subtracted_is_an_error():
         join_tables(AsOfJoinConfig(direction="nearest"), left, right)
 
 
+LAST_INT = 2**63 - 1
+
+
+@pytest.mark.parametrize("key", [LAST_INT, -LAST_INT - 1])
+def test_the_first_and_the_last_int_are_keys(key):
+    left = pa.table({"__k0": [key], "__as_of": [10]})
+    right = pa.table({"__k0": [key], "__time": [10], "r0": [7]})
+    assert join_tables(AsOfJoinConfig(right_columns=("r0",)), left, right)["r0"].to_pylist() == [7]
+
+
+@pytest.mark.parametrize("edge", [LAST_INT, -LAST_INT - 1])
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_decimal_times_compare_at_the_edge_of_64_bits(edge, beyond):
+    wide = pa.decimal128(38, 0)
+    left = pa.table({"__k0": ["a"], "__as_of": pa.array([Decimal(edge + beyond)], wide)})
+    right = pa.table({"__k0": ["a"], "__time": pa.array([Decimal(edge)], wide), "r0": [7]})
+    found = join_tables(AsOfJoinConfig(right_columns=("r0",)), left, right)["r0"].to_pylist()
+    assert found == ([7] if beyond >= 0 else [])
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.date32()])
+def test_ties_may_be_times_that_python_does_not_know(kind):
+    ties = pa.array([None, 2**31 - 1, 5, -(2**31)], pa.int32())
+    ties = ties.view(kind) if kind == pa.date32() else pc.multiply(ties.cast(pa.int64()), 2**32).view(kind)
+    left = pa.table({"__k0": ["a"], "__as_of": [10]})
+    right = pa.table({"__k0": ["a"] * 4, "__time": [10] * 4, "__tie0": ties, "r0": [0, 1, 2, 3]})
+    for order, last in ((("asc", "first"), 1), (("desc", "first"), 3), (("asc", "last"), 0)):
+        config = AsOfJoinConfig(ties=(order,), right_columns=("r0",))
+        assert join_tables(config, left, right)["r0"].to_pylist() == [last]
+
+
 def test_arrival_breaks_ties_whatever_the_order_of_rows():
     left = pa.table({"__k0": ["a"], "__as_of": [10]})
     right = pa.table({"__k0": ["a", "a", "a"], "__time": [10, 10, 10], "__arrival": [5, 9, 7], "r0": [5, 9, 7]})
@@ -204,6 +236,7 @@ def test_sorting_beforehand_changes_nothing(seed):
 
 PROGRAM = """
 import pyarrow as pa
+import pyarrow.compute as pc
 from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
 left = pa.table({"__k0": [1], "__as_of": [2]}); right = pa.table({"__k0": [1], "__time": [1], "r0": [7]})
 print(join_tables(AsOfJoinConfig(right_columns=("r0",)), left, right)["r0"].to_pylist())
