@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from catalog.entries import Column
@@ -53,15 +54,13 @@ class Inputs:
     right_name: str
     right_needed: tuple[Column, ...]
 
-    @property
-    def left_query(self) -> str:
-        """The left side as a query whose select list is still to be put in the place of ``{}``."""
-        return f"{self.left_with}SELECT {{}} FROM {self.left_from}"
+    def left_query(self, items: str) -> str:
+        """The left side as a query of these items."""
+        return f"{self.left_with}SELECT {items} FROM {self.left_from}"
 
-    @property
-    def right_query(self) -> str:
-        """The right side likewise."""
-        return f"SELECT {{}} FROM ({self.right.sql}) AS {quoted(self.right_name)}"
+    def right_query(self, items: str) -> str:
+        """The right side as a query of these items."""
+        return f"SELECT {items} FROM ({self.right.sql}) AS {quoted(self.right_name)}"
 
 
 class KeyedJoinBuilder:
@@ -200,10 +199,10 @@ class KeyedJoinBuilder:
 
     # types
 
-    def schema(self, expressions: list[str], query: str) -> list[str]:
+    def schema(self, expressions: list[str], query: Callable[[str], str]) -> list[str]:
         """The types of expressions over a side."""
         items = ", ".join(f"{text} AS __x{n}" for n, text in enumerate(expressions))
-        return [c.type for c in self.ask(query.replace("{}", items, 1))]
+        return [c.type for c in self.ask(query(items))]
 
     def ask(self, sql: str) -> tuple[Column, ...]:
         """The columns of a query that must be fine by now.
@@ -216,9 +215,9 @@ class KeyedJoinBuilder:
             raise self.binder.refusal() or AssertionError(sql)
         return columns
 
-    def fragment(self, items: list[str], query: str) -> Fragment:
+    def fragment(self, items: list[str], query: Callable[[str], str]) -> Fragment:
         """A side as a query of these items."""
-        sql = query.replace("{}", ", ".join(items), 1)
+        sql = query(", ".join(items))
         return Fragment(sql, self.ask(sql))
 
     def common(self, left: str, right: str) -> str | None:

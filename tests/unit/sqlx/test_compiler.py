@@ -39,6 +39,15 @@ def test_only_the_join_is_replaced_wherever_it_stands(place: str) -> None:
     assert " AS OF " not in sql.removeprefix(before).removesuffix(after)
 
 
+def test_braces_in_the_text_stay_what_they_are() -> None:
+    (join,) = joins(
+        "WITH c AS (SELECT id, k, ts, '{}' AS j FROM orders) SELECT c.j FROM c JOIN rates r AS OF c.ts ON c.k = r.k"
+    )
+    assert join.left.sql == (
+        "WITH c AS (SELECT id, k, ts, '{}' AS j FROM orders) SELECT c.k AS __k0, c.ts AS __as_of, `c`.`j` AS l0 FROM c"
+    )
+
+
 @pytest.mark.parametrize(
     ("on", "keys"),
     [
