@@ -18,6 +18,7 @@ from sqlx.scanner import scan
 from sqlx.structure import Block, Cte, FromItem, Level, Relation
 
 _FORBIDDEN = {"DISTINCT": "DISTINCT", "OVER": "a window function"}
+_GENERATORS = frozenset("EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK".split())
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,11 @@ class RightSideReader:
     def _select_list(self, block: Block, text: str, inner: RightSide) -> str:
         """The select list as written, its stars without the hidden columns."""
         tokens = tokenize_span(text, block.select)
-        for token in tokens:
+        for token, following in zip(tokens, [*tokens[1:], None], strict=True):
             if token.word in _FORBIDDEN:
                 self._refuse(_FORBIDDEN[token.word])
+            if token.word in _GENERATORS and following is not None and following.text == "(":
+                self._refuse(f"a generator, {token.text}")  # a version would become several rows, or none
         assert block.select is not None
         pieces: list[str] = []
         at = block.select.start

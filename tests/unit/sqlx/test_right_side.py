@@ -83,6 +83,8 @@ def test_what_is_no_key_of_the_table_does_not_cover_it(right: str, on: str) -> N
         "(SELECT * FROM rates TIMESTAMP AS OF '2020-01-01') c",
         "(SELECT * FROM rates TABLESAMPLE (5 ROWS)) c",
         "(SELECT k, count(*) OVER () AS n FROM rates) c",
+        "(SELECT k, explode(array(1, 2)) AS n FROM rates) c",
+        "(SELECT k, Posexplode_Outer (array(1)) AS (at, n) FROM rates) c",
         "(SELECT k FROM rates ORDER BY k) c",
         "(FROM rates |> SELECT k) c",
         "(SELECT a.k FROM rates a, rates b) c",
@@ -92,6 +94,10 @@ def test_what_is_no_key_of_the_table_does_not_cover_it(right: str, on: str) -> N
 def test_more_than_projections_and_filters_is_refused(right: str) -> None:
     with pytest.raises(TemporalSqlError, match="RIGHT_SIDE"):
         joined(right)
+
+
+def test_a_column_may_be_called_like_a_generator() -> None:
+    assert payload(joined("(SELECT k, rate AS stack, rate AS inline FROM rates) c")) == 3
 
 
 def test_tombstones_and_arrival_are_carried_along() -> None:
