@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sqlx.clauses import AsOfClause, Direction
 from sqlx.cursor import Cursor
-from sqlx.dialect import Span, Token
+from sqlx.dialect import Span, Token, tokenize_span
 from sqlx.errors import TemporalParseError
 from sqlx.intervals import parse_interval
-from sqlx.structure import Join
+from sqlx.structure import FromItem, Join
 from sqlx.words import JOIN_WORDS
 
 if TYPE_CHECKING:
@@ -77,6 +77,17 @@ class AsOfReader:
         """
         if cursor.at("AS", "OF") and self.starts_time(cursor.peek(2)):
             refuse_place(cursor.text, cursor.tokens[cursor.index : cursor.index + 2], "behind the condition of a join")
+
+    def check_pivot(self, cursor: Cursor, item: FromItem) -> None:
+        """AS OF before the PIVOT at the cursor: what it made of the join would have to be pivoted.
+
+        Raises:
+            TemporalParseError: it stands there.
+        """
+        for join in item.joins:
+            if join.as_of is not None:
+                head = tokenize_span(cursor.text, join.as_of.head)
+                refuse_place(cursor.text, head, f"before {cursor.word()} in one FROM clause")
 
     def check_pipes(self, tail: Span) -> None:
         """AS OF in a pipe operator (``|> JOIN r AS OF …``): only a FROM clause takes it.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlx.as_of_reader import AsOfReader, refuse_place
+from sqlx.as_of_reader import AsOfReader
 from sqlx.cursor import Cursor
-from sqlx.dialect import CLAUSE_PAIRS, Span, Token, tokenize_span
+from sqlx.dialect import CLAUSE_PAIRS, Span, Token
 from sqlx.structure import FromItem, Join, Level, Relation
 from sqlx.words import AFTER_QUERY, JOIN_WORDS, NO_ALIAS, QUERY_WORDS, TAIL_WORDS, TRAVEL_WORDS
 
@@ -51,15 +51,8 @@ class FromReader:
         return item
 
     def _pivot(self, cursor: Cursor, item: FromItem) -> None:
-        """A pivot closes what stands before it: its columns are new ones.
-
-        Raises:
-            TemporalParseError: an AS OF join stands before it.
-        """
-        for join in item.joins:
-            if join.as_of is not None:
-                head = tokenize_span(cursor.text, join.as_of.head)
-                refuse_place(cursor.text, head, f"before {cursor.word()} in one FROM clause")
+        """A pivot closes what stands before it: its columns are new ones."""
+        self.as_of.check_pivot(cursor, item)
         cursor.index += 1
         if cursor.word() in ("INCLUDE", "EXCLUDE"):
             cursor.index += 2
