@@ -6,8 +6,8 @@ queries of their own; in its place the text reads the operator's result and give
     FROM o JOIN r AS OF o.ts ON o.k = r.k
       =>
     FROM __sqlx_rel1 AS __sqlx_op1
-      CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o`
-      CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r`
+      CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o`
+      CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`
 """
 
 from __future__ import annotations

@@ -249,8 +249,8 @@ class KeyedJoinBuilder:
     def payload_items(self) -> tuple[list[str], list[str]]:
         """The payload columns of both sides."""
         name = quoted(self.inputs.right_name)
-        left = [f"{quoted(v.name)}.{quoted(c.name)} AS l{n}" for n, (v, c) in enumerate(self.inputs.left_needed)]
-        return left, [f"{name}.{quoted(c.name)} AS r{n}" for n, c in enumerate(self.inputs.right_needed)]
+        left = [f"{quoted(v.name)}.{quoted(c.name)} AS _l{n}" for n, (v, c) in enumerate(self.inputs.left_needed)]
+        return left, [f"{name}.{quoted(c.name)} AS _r{n}" for n, c in enumerate(self.inputs.right_needed)]
 
     def hidden_items(self, *names: str) -> list[str]:
         """Those of the hidden columns that the right side has."""
@@ -261,7 +261,7 @@ class KeyedJoinBuilder:
     def payload_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the payload columns of both sides."""
         left, right = len(self.inputs.left_needed), len(self.inputs.right_needed)
-        return tuple(f"l{n}" for n in range(left)), tuple(f"r{n}" for n in range(right))
+        return tuple(f"_l{n}" for n in range(left)), tuple(f"_r{n}" for n in range(right))
 
 
 def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[Column, ...]:

@@ -58,9 +58,9 @@ class AsOfJoin(PlanNode):
 
     Attributes:
         name: the name under which the fragments above read the result (``__sqlx_op1``).
-        left: columns ``__k0 …``, ``__as_of``, ``__known``?, then payload ``l0 …``.
+        left: columns ``__k0 …``, ``__as_of``, ``__known``?, then payload ``_l0 …``.
         right: columns ``__k0 …``, ``__time``, ``__seq``?, ``__tie0 …``, ``__arrival``?, ``__deleted``?, ``__pass``?,
-            then payload ``r0 …``; one row a version, tombstones included.
+            then payload ``_r0 …``; one row a version, tombstones included.
         config: what the operator's logic needs to know.
         columns: result columns: the payloads of both and ``__reason`` where the config asks for it.
         table: name of the right side, for messages.
@@ -89,8 +89,8 @@ class AsOfJoin(PlanNode):
 class TableLookup(PlanNode):
     """Rows of a stream with the row that an upsert table shows at that moment of arrival (semantics.md 6.1, 6.2).
 
-    The shapes are those of :class:`AsOfJoin` without times: left ``__k0 …``, ``l0 …``; right ``__k0 …``,
-    ``__deleted``?, ``__pass``?, ``r0 …``.
+    The shapes are those of :class:`AsOfJoin` without times: left ``__k0 …``, ``_l0 …``; right ``__k0 …``,
+    ``__deleted``?, ``__pass``?, ``_r0 …``.
     """
 
     name: str

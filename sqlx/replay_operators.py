@@ -94,7 +94,7 @@ def _config(node: AsOfJoin | TableLookup) -> AsOfJoinConfig | TableLookupConfig:
 
 
 def visible_names(fragment: Fragment) -> dict[str, str]:
-    """Payload column to the name that the query knows it by: ``o.id AS l0`` is ``id``."""
+    """Payload column to the name that the query knows it by: ``o.id AS _l0`` is ``id``."""
     tree = parse_sql(fragment.sql)
     found = {}
     for item in tree.expressions if isinstance(tree, exp.Select) else []:

@@ -95,7 +95,7 @@ def _only_alias(relation: exp.Expr) -> None:
 
 
 def _lateral(join: exp.Join, scope: Rowset) -> list[Named]:
-    """The columns of CROSS JOIN LATERAL (SELECT op.l0 AS id, …) AS o, which gives an operator's columns their names."""
+    """The columns of CROSS JOIN LATERAL (SELECT op._l0 AS id, …) AS o, which gives a result's columns their names."""
     lateral = join.this
     is_plain = isinstance(lateral, exp.Lateral) and isinstance(lateral.this, exp.Subquery) and join.kind == "CROSS"
     if not is_plain or lateral.args.get("view") or join.args.get("on") or join.args.get("using"):

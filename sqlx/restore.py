@@ -40,8 +40,8 @@ def restored(
         reason: name of the reason column that was asked for, or None.
     """
     alias = f"__sqlx_op{number}"
-    views = [_lateral(alias, name, [(f"l{n}", c.name) for n, c in columns]) for name, columns in left]
-    right = [(f"r{n}", c.name) for n, c in enumerate(inputs.right_needed)]
+    views = [_lateral(alias, name, [(f"_l{n}", c.name) for n, c in columns]) for name, columns in left]
+    right = [(f"_r{n}", c.name) for n, c in enumerate(inputs.right_needed)]
     plain_right = _lateral(alias, inputs.right_name, right)
     source = f"{node.name} AS {alias}"
     if conditions:
@@ -64,7 +64,7 @@ def _tested(node: AsOfJoin | TableLookup, alias: str, laterals: str, condition: 
 
     ::
 
-        (SELECT l0, CASE WHEN ok THEN r0 END AS r0 FROM (SELECT op.*, matched AND condition AS ok FROM op)) AS op
+        (SELECT _l0, CASE WHEN ok THEN _r0 END AS _r0 FROM (SELECT op.*, matched AND condition AS ok FROM op)) AS op
     """
     if node.config.join == "inner":
         return f"(SELECT {alias}.* FROM {node.name} AS {alias}{laterals} WHERE {condition}) AS {alias}"
@@ -78,7 +78,7 @@ def _when_matched(alias: str, column: str) -> str:
     """A column of the result, NULL (or the reason `condition`) where the row was unmatched."""
     if column == "__reason":
         return f"CASE WHEN NOT {alias}.__sqlx_ok THEN coalesce({alias}.__reason, 'condition') END AS __reason"
-    if column.startswith("l"):
+    if column.startswith("_l"):
         return f"{alias}.{column}"
     return f"CASE WHEN {alias}.__sqlx_ok THEN {alias}.{column} END AS {column}"
 

@@ -11,18 +11,18 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __tie0 timestamp, r0 double
+         columns: __k0 string, __time timestamp, __tie0 timestamp, _r0 double
 
 == __sqlx_rel1: left input ==
-SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS l0 FROM orders o
+SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`rate` AS r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
+SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`rate` AS _r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
-SELECT o.id, r.rate FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r`
+SELECT o.id, r.rate FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`
 ====
 # all options; keys are not shipped, only what the query reads
 SELECT o.id, r.rate, why
@@ -41,19 +41,19 @@ Spark SQL
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       known as of: only versions that were known at that time take part
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, __known timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, __known timestamp, _l0 bigint
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __seq timestamp, __tie0 bigint, __tie1 timestamp, r0 double
+         columns: __k0 string, __time timestamp, __seq timestamp, __tie0 bigint, __tie1 timestamp, _r0 double
 
 == __sqlx_rel1: left input ==
-SELECT upper(o.name) AS __k0, o.ts AS __as_of, CAST(o.day AS timestamp) AS __known, `o`.`id` AS l0 FROM orders o
+SELECT upper(o.name) AS __k0, o.ts AS __as_of, CAST(o.day AS timestamp) AS __known, `o`.`id` AS _l0 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __seq, r.seq AS __tie0, `r`.__seq AS __tie1, `r`.`rate` AS r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
+SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __seq, r.seq AS __tie0, `r`.__seq AS __tie1, `r`.`rate` AS _r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
 SELECT o.id, r.rate, why
-FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`, __sqlx_op1.__reason AS `why`) AS `r`
+FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`, __sqlx_op1.__reason AS `why`) AS `r`
 ====
 # a further condition unmatches the rows of a left join
 SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k AND r.rate > o.n
@@ -68,18 +68,18 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint, l1 int
+         columns: __k0 string, __as_of timestamp, _l0 bigint, _l1 int
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __tie0 timestamp, r0 double
+         columns: __k0 string, __time timestamp, __tie0 timestamp, _r0 double
 
 == __sqlx_rel1: left input ==
-SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS l0, `o`.`n` AS l1 FROM orders o
+SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0, `o`.`n` AS _l1 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`rate` AS r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
+SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`rate` AS _r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
-SELECT o.id, r.rate FROM (SELECT __sqlx_op1.l0, __sqlx_op1.l1, CASE WHEN __sqlx_op1.__sqlx_ok THEN __sqlx_op1.r0 END AS r0, CASE WHEN NOT __sqlx_op1.__sqlx_ok THEN coalesce(__sqlx_op1.__reason, 'condition') END AS __reason FROM (SELECT __sqlx_op1.*, (__sqlx_op1.__reason IS NULL AND coalesce(((r.rate > o.n)), false)) AS __sqlx_ok FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`, __sqlx_op1.l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r`) AS __sqlx_op1) AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`, __sqlx_op1.l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r`
+SELECT o.id, r.rate FROM (SELECT __sqlx_op1._l0, __sqlx_op1._l1, CASE WHEN __sqlx_op1.__sqlx_ok THEN __sqlx_op1._r0 END AS _r0, CASE WHEN NOT __sqlx_op1.__sqlx_ok THEN coalesce(__sqlx_op1.__reason, 'condition') END AS __reason FROM (SELECT __sqlx_op1.*, (__sqlx_op1.__reason IS NULL AND coalesce(((r.rate > o.n)), false)) AS __sqlx_ok FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`) AS __sqlx_op1) AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`
 ====
 # and drops those of an inner join
 SELECT o.id FROM orders o JOIN rates r AS OF o.ts ON o.k = r.k AND r.rate > o.n
@@ -94,18 +94,18 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint, l1 int
+         columns: __k0 string, __as_of timestamp, _l0 bigint, _l1 int
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __tie0 timestamp, r0 double
+         columns: __k0 string, __time timestamp, __tie0 timestamp, _r0 double
 
 == __sqlx_rel1: left input ==
-SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS l0, `o`.`n` AS l1 FROM orders o
+SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0, `o`.`n` AS _l1 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`rate` AS r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
+SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`rate` AS _r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
-SELECT o.id FROM (SELECT __sqlx_op1.* FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`, __sqlx_op1.l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r` WHERE (r.rate > o.n)) AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`, __sqlx_op1.l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r`
+SELECT o.id FROM (SELECT __sqlx_op1.* FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r` WHERE (r.rate > o.n)) AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `n`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`
 ====
 # USING shows its column once, a star without what is hidden
 SELECT *, k FROM orders o LEFT JOIN rates r AS OF o.ts USING (k) WHERE k > 'a'
@@ -120,18 +120,18 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint, l1 string, l2 timestamp, l3 date, l4 int, l5 string
+         columns: __k0 string, __as_of timestamp, _l0 bigint, _l1 string, _l2 timestamp, _l3 date, _l4 int, _l5 string
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __tie0 timestamp, r0 string, r1 double, r2 timestamp, r3 bigint, r4 timestamp
+         columns: __k0 string, __time timestamp, __tie0 timestamp, _r0 string, _r1 double, _r2 timestamp, _r3 bigint, _r4 timestamp
 
 == __sqlx_rel1: left input ==
-SELECT `o`.`k` AS __k0, o.ts AS __as_of, `o`.`id` AS l0, `o`.`k` AS l1, `o`.`ts` AS l2, `o`.`day` AS l3, `o`.`n` AS l4, `o`.`name` AS l5 FROM orders o
+SELECT `o`.`k` AS __k0, o.ts AS __as_of, `o`.`id` AS _l0, `o`.`k` AS _l1, `o`.`ts` AS _l2, `o`.`day` AS _l3, `o`.`n` AS _l4, `o`.`name` AS _l5 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT `r`.`k` AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`k` AS r0, `r`.`rate` AS r1, `r`.`at` AS r2, `r`.`seq` AS r3, `r`.`known` AS r4 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
+SELECT `r`.`k` AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`k` AS _r0, `r`.`rate` AS _r1, `r`.`at` AS _r2, `r`.`seq` AS _r3, `r`.`known` AS _r4 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
-SELECT `o`.`k`, * EXCEPT (__sqlx_op1.l0, __sqlx_op1.l1, __sqlx_op1.l2, __sqlx_op1.l3, __sqlx_op1.l4, __sqlx_op1.l5, __sqlx_op1.r0, __sqlx_op1.r1, __sqlx_op1.r2, __sqlx_op1.r3, __sqlx_op1.r4, `r`.`k`, `o`.`k`), `o`.`k` FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`, __sqlx_op1.l1 AS `k`, __sqlx_op1.l2 AS `ts`, __sqlx_op1.l3 AS `day`, __sqlx_op1.l4 AS `n`, __sqlx_op1.l5 AS `name`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `k`, __sqlx_op1.r1 AS `rate`, __sqlx_op1.r2 AS `at`, __sqlx_op1.r3 AS `seq`, __sqlx_op1.r4 AS `known`) AS `r` WHERE `o`.`k` > 'a'
+SELECT `o`.`k`, * EXCEPT (__sqlx_op1._l0, __sqlx_op1._l1, __sqlx_op1._l2, __sqlx_op1._l3, __sqlx_op1._l4, __sqlx_op1._l5, __sqlx_op1._r0, __sqlx_op1._r1, __sqlx_op1._r2, __sqlx_op1._r3, __sqlx_op1._r4, `r`.`k`, `o`.`k`), `o`.`k` FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `k`, __sqlx_op1._l2 AS `ts`, __sqlx_op1._l3 AS `day`, __sqlx_op1._l4 AS `n`, __sqlx_op1._l5 AS `name`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `k`, __sqlx_op1._r1 AS `rate`, __sqlx_op1._r2 AS `at`, __sqlx_op1._r3 AS `seq`, __sqlx_op1._r4 AS `known`) AS `r` WHERE `o`.`k` > 'a'
 ====
 # two joins, then a plain one
 SELECT o.id, r.rate, p.price, i.title
@@ -151,32 +151,32 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last to arrive wins
       +- Spark SQL
-         columns: __k0 string, __k1 string, __as_of timestamp, l0 bigint, l1 string, l2 string, l3 double
+         columns: __k0 string, __k1 string, __as_of timestamp, _l0 bigint, _l1 string, _l2 string, _l3 double
          +- AS OF join (inner) with the versions of rates
             picks: the latest version at or before the row's time
             ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
             +- Spark SQL (no operator below)
-               columns: __k0 string, __as_of timestamp, l0 bigint, l1 string, l2 timestamp, l3 string
+               columns: __k0 string, __as_of timestamp, _l0 bigint, _l1 string, _l2 timestamp, _l3 string
             +- Spark SQL (no operator below)
-               columns: __k0 string, __time timestamp, __tie0 timestamp, r0 string, r1 double
+               columns: __k0 string, __time timestamp, __tie0 timestamp, _r0 string, _r1 double
       +- Spark SQL (no operator below)
-         columns: __k0 string, __k1 string, __time timestamp, __arrival bigint, __deleted boolean, r0 string, r1 double
+         columns: __k0 string, __k1 string, __time timestamp, __arrival bigint, __deleted boolean, _r0 string, _r1 double
 
 == __sqlx_rel1: left input ==
-SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS l0, `o`.`k` AS l1, `o`.`ts` AS l2, `o`.`name` AS l3 FROM orders o
+SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0, `o`.`k` AS _l1, `o`.`ts` AS _l2, `o`.`name` AS _l3 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`k` AS r0, `r`.`rate` AS r1 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
+SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`k` AS _r0, `r`.`rate` AS _r1 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == __sqlx_rel2: left input ==
-SELECT o.k AS __k0, o.name AS __k1, o.ts AS __as_of, `o`.`id` AS l0, `o`.`k` AS l1, `r`.`k` AS l2, `r`.`rate` AS l3 FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`, __sqlx_op1.l1 AS `k`, __sqlx_op1.l2 AS `ts`, __sqlx_op1.l3 AS `name`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `k`, __sqlx_op1.r1 AS `rate`) AS `r`
+SELECT o.k AS __k0, o.name AS __k1, o.ts AS __as_of, `o`.`id` AS _l0, `o`.`k` AS _l1, `r`.`k` AS _l2, `r`.`rate` AS _l3 FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `k`, __sqlx_op1._l2 AS `ts`, __sqlx_op1._l3 AS `name`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `k`, __sqlx_op1._r1 AS `rate`) AS `r`
 
 == __sqlx_rel2: right input ==
-SELECT p.k AS __k0, p.region AS __k1, `p`.__time AS __time, `p`.__order0 AS __arrival, `p`.__deleted AS __deleted, `p`.`k` AS r0, `p`.`price` AS r1 FROM (SELECT `k`, `region`, `price`, `at`, (at) AS __time, coalesce(price < 0, false) AS __deleted, row_number() OVER () AS __order0 FROM `prices__log` AS `prices`) AS `p`
+SELECT p.k AS __k0, p.region AS __k1, `p`.__time AS __time, `p`.__order0 AS __arrival, `p`.__deleted AS __deleted, `p`.`k` AS _r0, `p`.`price` AS _r1 FROM (SELECT `k`, `region`, `price`, `at`, (at) AS __time, coalesce(price < 0, false) AS __deleted, row_number() OVER () AS __order0 FROM `prices__log` AS `prices`) AS `p`
 
 == Spark SQL around the operators ==
 SELECT o.id, r.rate, p.price, i.title
-FROM __sqlx_rel2 AS __sqlx_op2 CROSS JOIN LATERAL (SELECT __sqlx_op2.l0 AS `id`, __sqlx_op2.l1 AS `k`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op2.l2 AS `k`, __sqlx_op2.l3 AS `rate`) AS `r` CROSS JOIN LATERAL (SELECT __sqlx_op2.r0 AS `k`, __sqlx_op2.r1 AS `price`) AS `p`
+FROM __sqlx_rel2 AS __sqlx_op2 CROSS JOIN LATERAL (SELECT __sqlx_op2._l0 AS `id`, __sqlx_op2._l1 AS `k`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op2._l2 AS `k`, __sqlx_op2._l3 AS `rate`) AS `r` CROSS JOIN LATERAL (SELECT __sqlx_op2._r0 AS `k`, __sqlx_op2._r1 AS `price`) AS `p`
   JOIN items i ON i.k = o.k
 ====
 # any relation by MATCH_CONDITION, its column names from its alias
@@ -192,18 +192,18 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last to arrive wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __arrival bigint, r0 double
+         columns: __k0 string, __time timestamp, __arrival bigint, _r0 double
 
 == __sqlx_rel1: left input ==
-SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS l0 FROM orders o
+SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT q.k AS __k0, q.t AS __time, `q`.__order0 AS __arrival, `q`.`price` AS r0 FROM (SELECT `k` AS `k`, `bid` AS `price`, `ts` AS `t`, `day` AS `d`, __order0 FROM (SELECT *, row_number() OVER () AS __order0 FROM quotes) AS __sqlx_h) AS `q`
+SELECT q.k AS __k0, q.t AS __time, `q`.__order0 AS __arrival, `q`.`price` AS _r0 FROM (SELECT `k` AS `k`, `bid` AS `price`, `ts` AS `t`, `day` AS `d`, __order0 FROM (SELECT *, row_number() OVER () AS __order0 FROM quotes) AS __sqlx_h) AS `q`
 
 == Spark SQL around the operators ==
-SELECT o.id, q.price FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `price`) AS `q`
+SELECT o.id, q.price FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `price`) AS `q`
 ====
 # what DuckDB and ClickHouse write
 SELECT orders.id, bid FROM orders ASOF JOIN quotes ON orders.k = quotes.k AND orders.ts > quotes.ts
@@ -218,18 +218,18 @@ Spark SQL
       picks: the latest version before the row's time
       ties: the last to arrive wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __arrival bigint, r0 double
+         columns: __k0 string, __time timestamp, __arrival bigint, _r0 double
 
 == __sqlx_rel1: left input ==
-SELECT orders.k AS __k0, orders.ts AS __as_of, `orders`.`id` AS l0 FROM orders
+SELECT orders.k AS __k0, orders.ts AS __as_of, `orders`.`id` AS _l0 FROM orders
 
 == __sqlx_rel1: right input ==
-SELECT quotes.k AS __k0, quotes.ts AS __time, `quotes`.__order0 AS __arrival, `quotes`.`bid` AS r0 FROM (SELECT *, row_number() OVER () AS __order0 FROM quotes) AS `quotes`
+SELECT quotes.k AS __k0, quotes.ts AS __time, `quotes`.__order0 AS __arrival, `quotes`.`bid` AS _r0 FROM (SELECT *, row_number() OVER () AS __order0 FROM quotes) AS `quotes`
 
 == Spark SQL around the operators ==
-SELECT orders.id, bid FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `orders` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `bid`) AS `quotes`
+SELECT orders.id, bid FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `orders` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `bid`) AS `quotes`
 ====
 # projections and filters over a versioned table: the filter is tested on the version that was picked
 WITH c (id, price) AS (SELECT k, rate * 2 FROM rates WHERE rate > 0)
@@ -245,19 +245,19 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __tie0 timestamp, __pass boolean, r0 string, r1 double
+         columns: __k0 string, __time timestamp, __tie0 timestamp, __pass boolean, _r0 string, _r1 double
 
 == __sqlx_rel1: left input ==
-WITH c (id, price) AS (SELECT k, rate * 2 FROM rates WHERE rate > 0) SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS l0 FROM orders o
+WITH c (id, price) AS (SELECT k, rate * 2 FROM rates WHERE rate > 0) SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT c.id AS __k0, `c`.__time AS __time, `c`.__seq AS __tie0, `c`.__pass AS __pass, `c`.`id` AS r0, `c`.`price` AS r1 FROM (SELECT `k` AS `id`, `(rate * 2)` AS `price`, __time, __seq, __pass FROM (SELECT k, rate * 2, rates.__time AS __time, rates.__seq AS __seq, coalesce((rate > 0), false) AS __pass FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS rates) AS __sqlx_h) AS `c`
+SELECT c.id AS __k0, `c`.__time AS __time, `c`.__seq AS __tie0, `c`.__pass AS __pass, `c`.`id` AS _r0, `c`.`price` AS _r1 FROM (SELECT `k` AS `id`, `(rate * 2)` AS `price`, __time, __seq, __pass FROM (SELECT k, rate * 2, rates.__time AS __time, rates.__seq AS __seq, coalesce((rate > 0), false) AS __pass FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS rates) AS __sqlx_h) AS `c`
 
 == Spark SQL around the operators ==
 WITH c (id, price) AS (SELECT k, rate * 2 FROM rates WHERE rate > 0)
-SELECT o.id, c.price FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `id`, __sqlx_op1.r1 AS `price`) AS `c`
+SELECT o.id, c.price FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `id`, __sqlx_op1._r1 AS `price`) AS `c`
 ====
 # a constant key, FOR SYSTEM_TIME AS OF, nothing read of the right side
 SELECT count(*) FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON r.k = 'EUR'
@@ -272,18 +272,18 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
          columns: __k0 string, __time timestamp, __tie0 timestamp
 
 == __sqlx_rel1: left input ==
-SELECT 'EUR' AS __k0, o.ts AS __as_of, `o`.`id` AS l0 FROM orders o
+SELECT 'EUR' AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o
 
 == __sqlx_rel1: right input ==
 SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
-SELECT count(*) FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o`
+SELECT count(*) FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o`
 ====
 # in a subquery; the text around it stays as it was written
 INSERT INTO sink   -- as it was
@@ -298,19 +298,19 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
          columns: __k0 string, __time timestamp, __tie0 timestamp
 
 == __sqlx_rel1: left input ==
-SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS l0 FROM orders o
+SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o
 
 == __sqlx_rel1: right input ==
 SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
 INSERT INTO sink   -- as it was
-SELECT  *  FROM fills f WHERE EXISTS (SELECT 1 FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o` WHERE o.id = f.id)
+SELECT  *  FROM fills f WHERE EXISTS (SELECT 1 FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` WHERE o.id = f.id)
 ====
 # LATERAL before the join looks back over the comma
 SELECT o.id FROM orders o, LATERAL (SELECT upper(o.k) AS u) l JOIN rates r AS OF o.ts ON l.u = r.k
@@ -325,15 +325,15 @@ Spark SQL
       picks: the latest version at or before the row's time
       ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
       +- Spark SQL (no operator below)
-         columns: __k0 string, __as_of timestamp, l0 bigint
+         columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
          columns: __k0 string, __time timestamp, __tie0 timestamp
 
 == __sqlx_rel1: left input ==
-SELECT l.u AS __k0, o.ts AS __as_of, `o`.`id` AS l0 FROM orders o, LATERAL (SELECT upper(o.k) AS u) l
+SELECT l.u AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o, LATERAL (SELECT upper(o.k) AS u) l
 
 == __sqlx_rel1: right input ==
 SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
 
 == Spark SQL around the operators ==
-SELECT o.id FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o`
+SELECT o.id FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o`

@@ -166,5 +166,5 @@ def test_columns_that_nothing_reads_are_not_shipped(spark, way):
     shipped = re.search(r"(?:MapInArrow|FlatMapCoGroupsInArrow).*", plan)
     assert shipped is not None
     assert "unused" not in plan
-    result = re.findall(r"\b([lr]\d+)#", shipped.group())
-    assert set(result) == {"l0", "r0"}
+    result = re.findall(r"\b(_[lr]\d+)#", shipped.group())
+    assert set(result) == {"_l0", "_r0"}

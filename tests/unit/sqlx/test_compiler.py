@@ -39,12 +39,21 @@ def test_only_the_join_is_replaced_wherever_it_stands(place: str) -> None:
     assert " AS OF " not in sql.removeprefix(before).removesuffix(after)
 
 
+@pytest.mark.parametrize("column", ["l0", "r0", "l1"])
+def test_a_column_may_be_called_as_one_might_call_the_result_s_own(column: str) -> None:
+    orders = f"(SELECT id, k, ts, n AS {column} FROM orders) o"
+    plan = compiled(f"SELECT id, {column} FROM {orders} LEFT JOIN rates r AS OF o.ts ON o.k = r.k AND {column} > rate")
+    assert [c.name for c in plan.root.columns] == ["id", column]
+    with pytest.raises(TemporalSqlError, match=column):
+        compiled(f"SELECT id, {column} FROM orders o JOIN rates r AS OF o.ts ON o.k = r.k")
+
+
 def test_braces_in_the_text_stay_what_they_are() -> None:
     (join,) = joins(
         "WITH c AS (SELECT id, k, ts, '{}' AS j FROM orders) SELECT c.j FROM c JOIN rates r AS OF c.ts ON c.k = r.k"
     )
     assert join.left.sql == (
-        "WITH c AS (SELECT id, k, ts, '{}' AS j FROM orders) SELECT c.k AS __k0, c.ts AS __as_of, `c`.`j` AS l0 FROM c"
+        "WITH c AS (SELECT id, k, ts, '{}' AS j FROM orders) SELECT c.k AS __k0, c.ts AS __as_of, `c`.`j` AS _l0 FROM c"
     )
 
 
@@ -96,15 +105,15 @@ def test_a_comparison_says_the_direction(condition: str, direction: str, exclusi
 
 def test_columns_that_are_not_read_are_not_shipped() -> None:
     (join,) = joins("SELECT o.id FROM orders o JOIN rates r AS OF o.ts ON o.k = r.k AND r.rate > 1 WHERE o.n > 1")
-    assert [c.name for c in join.left.columns] == ["__k0", "__as_of", "l0", "l1"]
-    assert "`o`.`id` AS l0, `o`.`n` AS l1" in join.left.sql
-    assert [c.name for c in join.right.columns if c.name.startswith("r")] == ["r0"]
+    assert [c.name for c in join.left.columns] == ["__k0", "__as_of", "_l0", "_l1"]
+    assert "`o`.`id` AS _l0, `o`.`n` AS _l1" in join.left.sql
+    assert [c.name for c in join.right.columns if c.name.startswith("_r")] == ["_r0"]
 
 
 def test_something_is_shipped_where_rows_are_only_counted() -> None:
     (join,) = joins("SELECT count(*) FROM orders o JOIN rates r AS OF o.ts ON o.k = r.k")
-    assert [c.name for c in join.columns] == ["l0"]
-    assert "`o`.`id` AS l0" in join.left.sql
+    assert [c.name for c in join.columns] == ["_l0"]
+    assert "`o`.`id` AS _l0" in join.left.sql
 
 
 def test_a_star_ships_all_and_shows_what_it_showed() -> None:

@@ -16,17 +16,17 @@ def test_every_relation_gets_its_columns_back_under_its_name() -> None:
     found = sql(f"SELECT o.id, r.rate FROM {JOIN}")
     assert found == (
         "SELECT o.id, r.rate FROM __sqlx_rel1 AS __sqlx_op1"
-        " CROSS JOIN LATERAL (SELECT __sqlx_op1.l0 AS `id`) AS `o`"
-        " CROSS JOIN LATERAL (SELECT __sqlx_op1.r0 AS `rate`) AS `r`"
+        " CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o`"
+        " CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`"
     )
 
 
 @pytest.mark.parametrize(
     ("select", "begins"),
     [
-        ("*", "SELECT * EXCEPT (__sqlx_op1.l0,"),
-        ("1, *", "SELECT 1, * EXCEPT (__sqlx_op1.l0,"),
-        ("* EXCEPT (rate)", "SELECT * EXCEPT (__sqlx_op1.l0,"),
+        ("*", "SELECT * EXCEPT (__sqlx_op1._l0,"),
+        ("1, *", "SELECT 1, * EXCEPT (__sqlx_op1._l0,"),
+        ("* EXCEPT (rate)", "SELECT * EXCEPT (__sqlx_op1._l0,"),
         ("o.*", "SELECT o.* FROM"),
         ("count(*)", "SELECT count(*) FROM"),
         ("o.n * 2", "SELECT o.n * 2 FROM"),
@@ -63,7 +63,7 @@ def test_qualified_names_of_tables_are_shortened() -> None:
 
 def test_from_before_select_shows_its_columns_too() -> None:
     plan = compiled(f"FROM {JOIN} SELECT *, o.id WHERE r.rate > 1")
-    assert " SELECT * EXCEPT (__sqlx_op1.l0," in plan.root.sql
+    assert " SELECT * EXCEPT (__sqlx_op1._l0," in plan.root.sql
 
 
 def test_reasons_and_further_conditions_stand_on_the_picked_version() -> None:
