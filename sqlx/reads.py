@@ -14,7 +14,7 @@ def rewritten_read(text: str, relation: Relation, binder: Binder) -> tuple[Span,
     """The edit that turns a special read of a definition into plain SQL; None for every other relation.
 
     Raises:
-        BindError: history of something that keeps none.
+        BindError: history of something that keeps none, or a version by its number.
     """
     if relation.kind == "function" and relation.call == "history":
         return _history(text, relation, binder)
@@ -39,6 +39,8 @@ def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | 
     if entry is None or relation.travel is None or relation.travel_time is None:
         return None
     _needs_versions(text, entry, relation, "AS OF a time")
+    if relation.travel_kind.endswith("VERSION"):
+        raise BindError("BIND.VERSION_NUMBER", text, relation.travel.pair, name=entry.name)
     time = relation.travel_time.of(text)
     alias = "" if relation.alias is not None else f" AS {relation.parts[-1]}"
     return Span(relation.body.start, relation.travel.end), f"({as_of_sql(entry, time)}){alias}"
