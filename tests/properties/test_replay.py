@@ -167,9 +167,10 @@ def test_tasks_are_invisible_where_nothing_is_late_or_expired(join: Join, rows: 
 
 @given(JOINS, records())
 def test_every_record_is_counted_once(join: Join, rows: list[Record]) -> None:
-    metrics = one_by_one(join, rows)[1].metrics
+    driver = one_by_one(join, rows)[1]
+    metrics, refused = driver.metrics, [("s" if "n" in row else "t", row["_reason"]) for row in driver.late]
     answered = metrics["matched"] + metrics["unmatched"] + metrics["buffered_rows"]
-    refused = metrics["null_key"] + metrics["null_time"]
-    stream_rows = sum(name == "s" for name, _ in rows)
-    assert answered + refused >= stream_rows
-    assert metrics["expired"] <= len(rows) - stream_rows
+    assert answered + sum(name == "s" for name, _ in refused) == sum(name == "s" for name, _ in rows)
+    null_keys = sum(row["k"] is None and (name == "t" or not join.left) for name, row in rows)
+    assert metrics["null_key"] == null_keys == sum(reason == "null_key" for _, reason in refused)
+    assert metrics["expired"] == len(refused) - null_keys
