@@ -24,7 +24,9 @@ _taught: WeakSet[SparkSession] = WeakSet()
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Large batches keep both ends of the pipe to Python busy; the bound in bytes is for wide rows.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "262144",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.ui.showConsoleProgress": "false",
 }
 
