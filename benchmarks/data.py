@@ -47,8 +47,8 @@ CASES = (
     Case("uniform", 10_000, "uniform", in_full=True),
     Case("zipf", 10_000, "zipf"),
     Case("hot key", 10_000, "hot"),
-    Case("100k keys", 100_000, "uniform"),
     Case("small right", 10_000, "uniform", versions=20_000),
+    Case("100k keys", 100_000, "uniform"),
 )
 
 

@@ -7,6 +7,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -24,12 +25,16 @@ class Measured:
         seconds: wall time of each timed run.
         peak_bytes: most memory of the process and all its children together at any time in these runs; a page that
             several of them share counts once.
+        cpu_seconds: median of the processor time of the whole tree in a run; other programs hardly change it.
+        others_share: the most of the machine that other programs took in a run, 0 to 1.
         answer: the checksum of the answer, which all runs share; None without an answer.
         note: why there is no time, or what is special about it.
     """
 
     seconds: tuple[float, ...] = ()
     peak_bytes: int = 0
+    cpu_seconds: float = 0.0
+    others_share: float = 0.0
     answer: str | None = None
     note: str = ""
 
@@ -55,25 +60,29 @@ def measure(way: Callable[[Path], None], output: Path, warm: int, runs: int) -> 
     Raises:
         RuntimeError: two runs gave different answers.
     """
-    seconds: list[float] = []
+    clocks: list[Clock] = []
     answers: set[str] = set()
+    memory = PeakMemory()
     for number in range(warm + runs):
         shutil.rmtree(output, ignore_errors=True)
-        if number == warm:
-            memory = PeakMemory()
-        start = time.perf_counter()
         if number < warm:
             way(output)
             continue
-        with memory:
+        with memory, Clock() as clock:
             way(output)
-        seconds.append(time.perf_counter() - start)
+        clocks.append(clock)
         answers.add(checksum(output))
     shutil.rmtree(output, ignore_errors=True)
     if len(answers) != 1:
         message = f"{len(answers)} different answers"
         raise RuntimeError(message)
-    return Measured(tuple(seconds), memory.peak_bytes, answers.pop())
+    return Measured(
+        tuple(clock.seconds for clock in clocks),
+        memory.peak_bytes,
+        statistics.median(clock.cpu_seconds for clock in clocks),
+        max(clock.others_share for clock in clocks),
+        answers.pop(),
+    )
 
 
 def checksum(folder: Path) -> str:
@@ -85,6 +94,43 @@ def checksum(folder: Path) -> str:
         connection.execute("SET threads = 2")
         found = connection.execute(f"SELECT count(*), count(rate), sum({row}) FROM '{folder}/*.parquet'").fetchone()
     return ":".join(str(value) for value in found or ())
+
+
+class Clock:
+    """Wall time and processor time of what happens while it is entered, and what the rest of the machine did."""
+
+    def __enter__(self) -> Clock:
+        self._start = time.perf_counter()
+        self._cpu, self._busy = cpu_by_process(os.getpid()), machine_cpu_seconds()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._start
+        used = cpu_by_process(os.getpid())
+        self.cpu_seconds = sum(seconds - self._cpu.get(process, 0.0) for process, seconds in used.items())
+        others = machine_cpu_seconds() - self._busy - self.cpu_seconds
+        self.others_share = max(0.0, others) / (self.seconds * (os.cpu_count() or 1))
+
+
+def cpu_by_process(root: int) -> dict[int, float]:
+    """Processor time of a process and its descendants, one by one: a worker that ends takes nothing from the others."""
+    found: dict[int, float] = {}
+    for process in processes(root):
+        with suppress(OSError):  # it has ended
+            user, system = stat_fields(Path(f"/proc/{process}"))[11:13]
+            found[process] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def machine_cpu_seconds() -> float:
+    """Processor time that all programs have used since the machine was started."""
+    user, nice, system, _idle, _io, irq, softirq = Path("/proc/stat").read_text(encoding="ascii").split()[1:8]
+    return sum(map(int, (user, nice, system, irq, softirq))) / os.sysconf("SC_CLK_TCK")
+
+
+def stat_fields(process: Path) -> list[str]:
+    """The fields of /proc/<id>/stat behind the name, which may hold anything."""
+    return process.joinpath("stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
 
 
 class PeakMemory:
@@ -121,7 +167,7 @@ def processes(root: int) -> dict[int, int]:
     resident: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            fields = path.joinpath("stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
+            fields = stat_fields(path)
         except OSError:
             continue  # it has ended
         parents.setdefault(int(fields[1]), []).append(int(path.name))

@@ -60,7 +60,7 @@ def ratio(name: str, above: float | None, below: float | None, bar: float) -> Ba
     return Bar(name, above / below if above and below else None, bar)
 
 
-HEADER = ("case", "way", "seconds", "all runs", "rows/s", "times floor", "peak GB", "answer")
+HEADER = ("case", "way", "seconds", "all runs", "CPU s", "others", "rows/s", "times floor", "peak GB", "answer")
 
 
 def rows(results: Results) -> Iterable[tuple[str, ...]]:
@@ -74,6 +74,8 @@ def rows(results: Results) -> Iterable[tuple[str, ...]]:
                 name,
                 f"{found.median:.2f}" if found.median else found.note,
                 " ".join(f"{seconds:.2f}" for seconds in found.seconds),
+                f"{found.cpu_seconds:.1f}" if found.seconds else "",
+                f"{found.others_share:.0%}" if found.seconds else "",
                 f"{case.rows / found.median / 1e6:.2f} M" if found.median else "",
                 f"{found.median / floor:.2f}" if found.median and floor else "",
                 f"{found.peak_bytes / 1e9:.2f}" if found.peak_bytes else "",
