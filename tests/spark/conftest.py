@@ -1,0 +1,26 @@
+"""Tests of Spark share one session; what one module leaves in it is not the next one's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clean_session(spark: SparkSession) -> Iterator[None]:
+    """No temporary views, and the default database, before and after each module."""
+    _clean(spark)
+    yield
+    _clean(spark)
+
+
+def _clean(spark: SparkSession) -> None:
+    spark.sql("USE default")
+    for table in spark.catalog.listTables():
+        if table.isTemporary:
+            spark.catalog.dropTempView(table.name)
