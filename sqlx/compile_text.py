@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from catalog.entries import Column
 from sqlx.ddl import parse_definition
 from sqlx.plan import AsOfJoin, Fragment, Plan
-from sqlx.statements import SessionStatements, may_be_ours, statement_spans
+from sqlx.splitting import statement_spans
+from sqlx.statements import SessionStatements, may_be_ours
 from udtf.spark.union import SHARED, SIDE
 
 if TYPE_CHECKING:

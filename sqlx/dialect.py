@@ -167,3 +167,8 @@ def tokenize_span(text: str, span: Span | None) -> tuple[Token, ...]:
     if span is None:
         return ()
     return tuple(t for t in tokenize(text) if span.start <= t.start and t.end <= span.end)
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return f"`{name.replace('`', '``')}`"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from catalog.entries import Column
 from sqlx.bind import Binder
 from sqlx.conditions import Conjunct, split_conjuncts, unwrapped
-from sqlx.dialect import Token, tokenize_span
+from sqlx.dialect import Token, quoted, tokenize_span
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan import Fragment
 from sqlx.right_side import RightSide
@@ -278,8 +278,3 @@ def cast(text: str, found: str, wanted: str) -> str:
 def text_of(text: str, tokens: tuple[Token, ...]) -> str:
     """What was written from the first to the last token."""
     return text[tokens[0].start : tokens[-1].end]
-
-
-def quoted(name: str) -> str:
-    """A name in backticks."""
-    return f"`{name.replace('`', '``')}`"

@@ -14,11 +14,12 @@ from catalog.definitions import Definition, Drop
 from catalog.entries import Entry
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
-from sqlx.dialect import LexicalError, Span, tokenize
+from sqlx.dialect import LexicalError, tokenize
 from sqlx.errors import BindError, TemporalParseError, did_you_mean
 from sqlx.plan import Fragment, Plan, Source
 from sqlx.replay_duckdb import DuckDbBinder, Engine, EngineAnalyzer
 from sqlx.replay_fragments import FragmentRunner
+from sqlx.splitting import statement_spans
 
 _NO_RELATION = re.compile(r"Table with name (\S+) does not exist")
 _NOT_FOUND = re.compile(r'Referenced (?:column|table) "([^"]+)" not found| "([^"]+)" does not have a column named "')
@@ -114,19 +115,9 @@ def _refuse(text: str, found: str) -> NoReturn:
 def _statements(text: str) -> list[str]:
     """The statements between semicolons."""
     try:
-        tokens = tokenize(text)
+        spans = statement_spans(text)
     except LexicalError as error:
         raise TemporalParseError("REPLAY.SCRIPT", found=f"it cannot be read: {error}") from error
-    spans: list[Span] = []
-    start: int | None = None
-    for token in tokens:
-        if token.text == ";":
-            start = None
-        elif start is None:
-            start = token.start
-            spans.append(Span(start, token.end))
-        else:
-            spans[-1] = Span(start, token.end)
     return [span.of(text) for span in spans]
 
 

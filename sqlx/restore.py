@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalog.entries import Column
-from sqlx.dialect import Span, Token, tokenize_span
+from sqlx.dialect import Span, Token, quoted, tokenize_span
 from sqlx.edits import Edits
 from sqlx.errors import UnsupportedError
 from sqlx.keyed_join import Inputs
@@ -55,8 +55,8 @@ def restored(
 def _lateral(alias: str, name: str, columns: list[tuple[str, str]]) -> str:
     if not columns:
         return ""
-    items = ", ".join(f"{alias}.{place} AS {_quoted(shown)}" for place, shown in columns)
-    return f" CROSS JOIN LATERAL (SELECT {items}) AS {_quoted(name)}"
+    items = ", ".join(f"{alias}.{place} AS {quoted(shown)}" for place, shown in columns)
+    return f" CROSS JOIN LATERAL (SELECT {items}) AS {quoted(name)}"
 
 
 def _tested(node: AsOfJoin | TableLookup, alias: str, laterals: str, condition: str) -> str:
@@ -105,7 +105,7 @@ class Standing:
     def hidden(self) -> list[str]:
         """The result's own columns, and those that USING has merged."""
         own = [f"__sqlx_op{self.number}.{c.name}" for c in self.columns]
-        return own + [f"{_quoted(r.name)}.{_quoted(name)}" for r in self.relations for name in sorted(r.merged)]
+        return own + [f"{quoted(r.name)}.{quoted(name)}" for r in self.relations for name in sorted(r.merged)]
 
     @property
     def owners(self) -> dict[str, str]:
@@ -115,7 +115,7 @@ class Standing:
         for name in sorted(merged):
             owner = next((r for r in self.relations if r.column(name) and name not in r.merged), None)
             if owner is not None:
-                found[name] = f"{_quoted(owner.name)}.{_quoted(owner.column(name).name)}"  # type: ignore[union-attr]
+                found[name] = f"{quoted(owner.name)}.{quoted(owner.column(name).name)}"  # type: ignore[union-attr]
         return found
 
 
@@ -205,12 +205,8 @@ def shorten_qualifiers(text: str, block: Block, edits: Edits, item: FromItem, re
             if names == tuple(p.lower() for p in relation.parts) and all(t.text == "." for t in dotted[1::2]):
                 span = Span(dotted[0].start, dotted[-1].end)
                 if len(dotted) == 2 * len(relation.parts) and not edits.covers(span.start):
-                    edits.replace(span, f"{_quoted(relation.parts[-1])}.")
+                    edits.replace(span, f"{quoted(relation.parts[-1])}.")
 
 
 def _inside(span: Span, others: list[Span]) -> bool:
     return any(o.start <= span.start and span.end <= o.end for o in others)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -12,7 +12,7 @@ from typing import NoReturn
 from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
 from sqlx.bind import Binder
-from sqlx.dialect import Token, tokenize_span
+from sqlx.dialect import Token, quoted, tokenize_span
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.scanner import scan
 from sqlx.structure import Block, Cte, FromItem, Level, Relation
@@ -246,7 +246,7 @@ def _visible_cte(level: Level, name: str) -> Cte | None:
 
 def quoted_path(name: str) -> str:
     """A dotted name with each part in backticks."""
-    return ".".join(f"`{part.replace('`', '``')}`" for part in name.replace("`", "").split("."))
+    return ".".join(quoted(part) for part in name.replace("`", "").split("."))
 
 
 def _shown_as(lineage: dict[str, str], column: str | None) -> str | None:

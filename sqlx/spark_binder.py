@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from catalog.entries import Column, Entry
 from catalog.spark import SparkCatalog, columns_of, type_text
+from sqlx.dialect import quoted
 from sqlx.probes import probing
 
 if TYPE_CHECKING:
@@ -166,4 +167,4 @@ def _compared_type(comparison: Any) -> str:
 
 
 def _path(parts: tuple[str, ...]) -> str:
-    return ".".join(f"`{p.replace('`', '``')}`" for p in parts)
+    return ".".join(quoted(p) for p in parts)

@@ -12,7 +12,7 @@ from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
-from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize
+from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
 from sqlx.errors import UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
 from sqlx.parameters import substitute_parameters
@@ -174,27 +174,3 @@ def _has_clause(tokens: tuple[Token, ...]) -> bool:
 def _as_rows(text: str) -> str:
     lines = ", ".join("('" + line.replace("\\", "\\\\").replace("'", "\\'") + "')" for line in text.splitlines())
     return f"SELECT plan FROM VALUES {lines} AS t(plan)"
-
-
-def statement_spans(text: str) -> list[Span]:
-    """The statements of a script, split at semicolons; BEGIN … END of a compound statement is one.
-
-    >>> [s.of("SELECT 1; SELECT ';' ;") for s in statement_spans("SELECT 1; SELECT ';' ;")]
-    ['SELECT 1', "SELECT ';'"]
-    """
-    spans: list[Span] = []
-    start: int | None = None
-    end = depth = 0
-    for token in tokenize(text):
-        if token.text == ";" and depth == 0:
-            if start is not None:
-                spans.append(Span(start, end))
-            start = None
-            continue
-        if start is None:
-            start = token.start
-            depth = 1 if token.word == "BEGIN" else 0
-        elif depth:
-            depth += (token.word in ("BEGIN", "CASE", "IF", "WHILE", "LOOP", "REPEAT", "FOR")) - (token.word == "END")
-        end = token.end
-    return [*spans, Span(start, end)] if start is not None else spans

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlx.dialect import Token
+from sqlx.dialect import Token, quoted
 from sqlx.plan import Plan
 from sqlx.spark_binder import SparkBinder
 
@@ -66,7 +66,7 @@ def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
     columns = binder.columns(plan.root.sql)
     if columns is None:
         raise binder.refusal() or AssertionError(plan.root.sql)
-    items = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name.replace('`', '``')}`" for c in columns)
+    items = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
     session: Any = binder.spark._jsparkSession
     session.sql(f"{head.before} SELECT {items}")
     catalog = session.sessionState().catalog()

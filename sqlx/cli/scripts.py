@@ -92,7 +92,7 @@ def split(text: str, name: str) -> tuple[Statement, ...]:
     [('SELECT 1', 'x.sql, statement 1 (line 2)'), ('SELECT 2', 'x.sql, statement 2 (line 3)')]
     """
     from sqlx.dialect import LexicalError
-    from sqlx.statements import statement_spans
+    from sqlx.splitting import statement_spans
 
     try:
         spans = statement_spans(text)

@@ -10,9 +10,9 @@ from typing import NoReturn
 from sqlx.bind import Binder
 from sqlx.clauses import AsOfClause
 from sqlx.conditions import Conjunct, split_conjuncts
-from sqlx.dialect import Span, Token, tokenize_span
+from sqlx.dialect import Span, Token, quoted, tokenize_span
 from sqlx.errors import BindError, TemporalParseError
-from sqlx.keyed_join import Inputs, KeyedJoinBuilder, cast, quoted, result_columns, text_of
+from sqlx.keyed_join import Inputs, KeyedJoinBuilder, cast, result_columns, text_of
 from sqlx.plan import AsOfJoin
 from sqlx.structure import Join
 from udtf.operators.as_of_join import AsOfJoinConfig

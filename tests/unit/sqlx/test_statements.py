@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.statements import may_be_ours, statement_spans
+from sqlx.splitting import statement_spans
+from sqlx.statements import may_be_ours
 
 OURS = [
     "SELECT * FROM a JOIN b AS OF a.ts ON a.k = b.k",
