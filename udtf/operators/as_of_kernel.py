@@ -1,10 +1,10 @@
-"""The pick rule of the AS OF join, written once, and the loops that apply it to whole tables.
+"""The rules of the AS OF join, written once: what happens to a row, and which version answers it.
 
-Plain functions over indexable numbers: the record-by-record logic calls them on short lists as they are, the bounded
-join calls them compiled (`udtf.operators.compiled`). This file imports nothing, since numba's cache of compiled code is
-renewed when the file of a function changes, and only then.
+Plain functions over indexable numbers: the record-by-record logic calls them on short lists as they are, the loops over
+whole tables call them compiled (`udtf.operators.compiled`). This file imports nothing.
 
-Source: semantics.md C1 to C5. Versions are sorted by (key, time, ties, arrival); `low` and `high` enclose one key.
+Source: semantics.md C1 to C5, sections 2, 6, 7. Versions are sorted by (key, time, ties, arrival); `low` and `high`
+enclose one key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,21 @@ TOMBSTONE: Final = 6
 BEYOND_TOLERANCE: Final = 7
 CONDITION: Final = 8
 
-#: Names of the codes above (semantics.md C5); None on a match.
+#: A stream time before the first accepted row.
+UNSET: Final = -(2**63)
+
+ACCEPTED: Final = 0
+NO_TIME: Final = 1
+NULL_KEY: Final = 2
+FUTURE: Final = 3
+EXPIRED: Final = 4
+LATE: Final = 5
+WAITS: Final = 6
+
+#: Names of the fates above, as metrics and late rows say them.
+FATES: Final = ("accepted", "null_time", "null_key", "future", "expired", "late", "waits")
+
+#: Names of the reasons above (semantics.md C5); None on a match.
 REASONS: Final = (
     None,
     "null_time",
@@ -171,92 +185,64 @@ def reason_without_pick(tree: Any, low: int, high: int, known: Any, direction: i
     return AFTER_LAST if direction == FORWARD else BEFORE_FIRST
 
 
-def join_rows(
-    codes: Any,
-    as_of: Any,
-    has_time: Any,
-    spot: Any,
-    known: Any,
-    starts: Any,
+def is_behind(time: Any, stream_time: Any, limit: Any) -> bool:
+    """Older than stream time by more than the limit; a limit below 0 is none. At exactly the limit it is not (2.1)."""
+    return bool(limit >= 0 and time < stream_time and distance(stream_time, time) > limit)
+
+
+def is_ahead(time: Any, stream_time: Any, limit: Any) -> bool:
+    """Ahead of stream time by more than the limit (B9); the first row never is."""
+    return bool(limit >= 0 and stream_time != UNSET and time > stream_time and distance(time, stream_time) > limit)
+
+
+def fate_of_left(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any, wait: Any) -> int:
+    """What happens to a stream row, by the stream time before it; a wait below 0 answers at once (6.1, 7.2, B2, B9)."""
+    if not has_time:
+        return NO_TIME
+    if not has_key:
+        return NULL_KEY
+    if is_ahead(time, stream_time, max_future):
+        return FUTURE
+    if wait < 0:
+        return ACCEPTED
+    return LATE if is_behind(time, stream_time, wait) else WAITS
+
+
+def fate_of_right(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any, retention: Any) -> int:
+    """Whether a version is accepted, by the stream time of the accepted versions before it (2.1, 4.1, A, B9)."""
+    if not has_time:
+        return NO_TIME
+    if not has_key:
+        return NULL_KEY
+    if is_ahead(time, stream_time, max_future):
+        return FUTURE
+    return EXPIRED if is_behind(time, stream_time, retention) else ACCEPTED
+
+
+def due_until(stream_time: Any, wait: Any) -> Any:
+    """Waiting rows up to this time leave: at exactly the wait they do (7.3)."""
+    bound = stream_time - wait
+    return bound if bound <= stream_time else UNSET  # only compiled: int64 wraps around
+
+
+def look_up(
     times: Any,
-    spots: Any,
     tree: Any,
-    tombstones: Any,
-    passes: Any,
+    low: int,
+    high: int,
+    as_of: Any,
+    stream_time: Any,
+    retention: Any,
     direction: int,
     exclusive: bool,
-    tolerance: Any,
-    places: Any,
-    reasons: Any,
 ) -> int:
-    """Answer every left row: its place among the sorted versions (-1: no match) and its reason; returns the matches.
-
-    Empty arrays stand for "all": `has_time` (all have one), `known`, `tombstones` (none is), `passes` (all do).
-    `starts` has one entry more than there are keys; code -1 is a NULL key or one that no version has.
-    """
-    matches = 0
-    for row in range(len(codes)):
-        code = codes[row]
-        places[row] = -1
-        if len(has_time) > 0 and not has_time[row]:
-            reasons[row] = NULL_TIME
-            continue
-        if code < 0:
-            reasons[row] = NO_KEY
-            continue
-        low, high = starts[code], starts[code + 1]
-        then = known[row] if len(known) > 0 else 0
-        place = pick(times, spots, tree, low, high, as_of[row], spot[row], then, direction, exclusive)
-        if place < 0:
-            reasons[row] = reason_without_pick(tree, low, high, then, direction)
-            continue
-        reason = verdict(
-            len(tombstones) > 0 and tombstones[place],
-            len(passes) == 0 or passes[place],
-            distance(spot[row], spots[place]) if tolerance >= 0 else tolerance,
-            tolerance,
-        )
-        reasons[row] = reason
-        if reason == MATCH:
-            places[row] = place
-            matches += 1
-    return matches
-
-
-def count_codes(codes: Any, starts: Any) -> None:
-    """Turn `starts` (zeros, one more than there are keys) into where each key begins; codes below 0 do not count."""
-    for row in range(len(codes)):
-        if codes[row] >= 0:
-            starts[codes[row] + 1] += 1
-    for code in range(1, len(starts)):
-        starts[code] += starts[code - 1]
-
-
-def place_by_code(codes: Any, arrivals: Any, starts: Any, order: Any) -> None:
-    """Counting sort: `order` gets the rows key by key, within a key in the order of `arrivals` (empty: as they are)."""
-    ends = starts[:-1].copy()
-    for index in range(len(codes)):
-        row = arrivals[index] if len(arrivals) > 0 else index
-        code = codes[row]
-        if code >= 0:
-            order[ends[code]] = row
-            ends[code] += 1
-
-
-def sort_each_key(times: Any, starts: Any, order: Any) -> None:
-    """Sort each key's rows by time where they are not yet, stably. `times` is by row, `order` by place."""
-    for code in range(len(starts) - 1):
-        low, high = starts[code], starts[code + 1]
-        for place in range(low + 1, high):
-            if times[order[place]] < times[order[place - 1]]:
-                rows = order[low:high].copy()
-                order[low:high] = rows[times[rows].argsort(kind="mergesort")]
-                break
-
-
-def dense_codes(keys: Any, lowest: int, table: Any, codes: Any) -> None:
-    """Look int keys up in a table of codes by their distance from the lowest key; outside of it: -1."""
-    highest = lowest + (len(table) - 1)  # NB: the length first, since the highest key may be the last int64
-    for row in range(len(keys)):
-        key = keys[row]
-        codes[row] = table[key - lowest] if lowest <= key <= highest else -1
+    """The place of the version to look at, or minus the reason why there is none. All of [low, high) are known."""
+    if low >= high:
+        return -NO_KEY
+    newest = times[high - 1]
+    # Where history is gone, only the newest version still answers, when it begins by then (2.3).
+    is_too_new = newest > as_of or (newest == as_of and exclusive and direction != FORWARD)
+    if is_too_new and is_behind(as_of, stream_time, retention):
+        return -BEYOND_RETENTION
+    place = pick(times, times, tree, low, high, as_of, as_of, 0, direction, exclusive)
+    return place if place >= 0 else -reason_without_pick(tree, low, high, 0, direction)

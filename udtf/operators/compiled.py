@@ -5,6 +5,7 @@ Imported late and only where whole tables are joined: numba costs a second to im
 
 from __future__ import annotations
 
+import inspect
 import os
 import stat
 import tempfile
@@ -12,9 +13,12 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core.caching import FunctionCache
 from numba.extending import register_jitable
 
-from udtf.operators import as_of_kernel
+from udtf.operators import as_of_kernel, as_of_table_loop, code_loops
+
+_RULES = inspect.getsource(as_of_kernel)
 
 for _part in (
     as_of_kernel.first_not_before,
@@ -25,23 +29,42 @@ for _part in (
     as_of_kernel.pick,
     as_of_kernel.verdict,
     as_of_kernel.reason_without_pick,
+    as_of_kernel.is_behind,
+    as_of_kernel.is_ahead,
+    as_of_kernel.fate_of_left,
+    as_of_kernel.fate_of_right,
+    as_of_kernel.due_until,
+    as_of_kernel.look_up,
 ):
     register_jitable(_part)
 
 
-def _compiled(function: Any) -> Any:
+class _Cache(FunctionCache):
+    """Numba's cache, keyed by the text of the rules too: they are compiled into functions of other files."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (*super()._index_key(sig, codegen), _RULES)  # type: ignore[no-untyped-call]
+
+
+def _cached(function: Any) -> Any:
+    dispatcher: Any = njit(nogil=True)(function)
+    dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001  # what cache=True sets
+    return dispatcher
+
+
+def compiled(function: Any) -> Any:
     """Compile on first call with the cache beside the source or in the user's cache directory; else in our own.
 
     An installation that cannot be written to (and a user without a home) must not fail: numba says so with a
     RuntimeError when it finds no place. `NUMBA_CACHE_DIR` wins over all of this, as always with numba.
     """
     try:
-        return njit(cache=True, nogil=True)(function)
+        return _cached(function)
     except RuntimeError:
         pass
     try:
         numba.config.CACHE_DIR = _private_directory()  # type: ignore[attr-defined]
-        return njit(cache=True, nogil=True)(function)
+        return _cached(function)
     except (RuntimeError, OSError):
         return njit(nogil=True)(function)  # compiled once per process
 
@@ -57,8 +80,8 @@ def _private_directory() -> str:
     return path
 
 
-join_rows = _compiled(as_of_kernel.join_rows)
-count_codes = _compiled(as_of_kernel.count_codes)
-place_by_code = _compiled(as_of_kernel.place_by_code)
-sort_each_key = _compiled(as_of_kernel.sort_each_key)
-dense_codes = _compiled(as_of_kernel.dense_codes)
+join_rows = compiled(as_of_table_loop.join_rows)
+count_codes = compiled(code_loops.count_codes)
+place_by_code = compiled(code_loops.place_by_code)
+sort_each_key = compiled(code_loops.sort_each_key)
+dense_codes = compiled(code_loops.dense_codes)
