@@ -70,6 +70,33 @@ class StateError(TemporalRuntimeError):
         """The snapshot belongs to something else."""
         return cls("STATE.SNAPSHOT_KIND", f"the snapshot is one of {found}, not of {wanted}")
 
+    @classmethod
+    def other_query(cls, place: str, found: str, expected: str) -> StateError:
+        """The state of a task was written by another query, or by this one before its text changed."""
+        text = (
+            f"the state of {place} belongs to {found!r}, this query's is {expected!r}; "
+            "use the query that wrote it, or start with another checkpoint"
+        )
+        return cls("STATE.OTHER_QUERY", text)
+
+    @classmethod
+    def format(cls, place: str, found: int, known: int) -> StateError:
+        """The state of a task was written in a layout that this version does not read."""
+        text = f"the state of {place} has format {found}, this version reads {known}; use the version that wrote it"
+        return cls("STATE.FORMAT", text)
+
+    @classmethod
+    def corrupt_segment(cls, place: str, position: int, why: str) -> StateError:
+        """A segment of a task's changelog is not what was written."""
+        text = f"segment {position} of the state of {place} cannot be read: {why}; restore an intact checkpoint"
+        return cls("STATE.CORRUPT_SEGMENT", text)
+
+    @classmethod
+    def missing_segment(cls, place: str, position: int, last: int) -> StateError:
+        """A task's changelog lacks a segment that its head says is there."""
+        text = f"segment {position} of {last} of the state of {place} is missing; restore an intact checkpoint"
+        return cls("STATE.MISSING_SEGMENT", text)
+
 
 class OperatorError(TemporalRuntimeError):
     """An operator's configuration or input cannot be answered."""

@@ -1,0 +1,165 @@
+"""Live operators on Spark: rows packed by task, answered by `transformWithStateInPandas`, and unpacked (design.md 5).
+
+input 0 -> mapInArrow: pack -+
+input 1 -> mapInArrow: pack -+-> union -> groupBy(slot) -> transformWithState: TaskRunner -> fat frame
+fat frame -> observe (metrics); -> where kind = 'rows' -> mapInArrow: unpack -> rows
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # its usual name
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from udtf.spark.slots import slots
+from udtf.spark.state_store import StateStoreLog
+from udtf.stream.spec import COUNTERS, StreamSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+    from pyspark.sql.types import StructType
+
+    from udtf.logic import StreamEmission
+
+__all__ = ["COUNTERS", "StreamSpec", "rows_of", "stream_operator"]
+
+_PACKED: Final = "slot int, side int, partition int, number int, blob binary"
+_ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
+#: Local properties that Spark sets for the tasks of a streaming query.
+_QUERY_ID: Final = "sql.streaming.queryId"
+
+
+#   input 0 -> mapInArrow: pack -+
+#   input 1 -> mapInArrow: pack -+-> union -> groupBy(slot) -> transformWithState: TaskRunner -> fat frame
+#   fat frame -> observe: metrics -> where kind = 'rows' -> mapInArrow: unpack -> rows
+def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
+    """Run an operator over one or two live inputs in the shapes of `udtf.logic.StreamLogic`; `__hash` is added here.
+
+    Returns:
+        The fat frame: `task`, `kind` ('rows', 'late0', 'late1' or 'metrics'), `blob` (see `rows_of`), and a column for
+        each of `COUNTERS`, filled in the rows of kind 'metrics'. What they add up to in a micro-batch stands in the
+        query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
+        are missing then.
+    """
+    hashed = [frame.withColumn("__hash", _key_hash(spec.n_keys)) for frame in inputs]
+    packed = [_packed(frame, side, spec.tasks) for side, frame in enumerate(hashed)]
+    union = packed[0] if len(packed) == 1 else packed[0].union(packed[1])
+    processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
+    answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", "None")
+    counters = [F.col("counters")[number].alias(name) for number, name in enumerate(COUNTERS)]
+    return answered.select("task", "kind", "blob", *counters).observe(spec.operator, *_observed())
+
+
+def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:
+    """The rows of one kind: 'rows' are the operator's output, 'late0' and 'late1' what it refused of each input."""
+    blobs = fat.where(F.col("kind") == kind).select("blob")
+    return blobs.mapInArrow(partial(_unpack_rows, schema.names), schema)
+
+
+def _key_hash(n_keys: int) -> Column:
+    """Spark's own hash takes NaN and zero as its joins do: equal keys are of one task."""
+    return F.xxhash64(*[F.col(f"__k{number}") for number in range(n_keys)]) if n_keys else F.lit(42).cast("bigint")
+
+
+def _packed(frame: DataFrame, side: int, tasks: int) -> DataFrame:
+    return frame.mapInArrow(partial(_pack_partition, side, slots(tasks)), _PACKED)
+
+
+def _observed() -> list[Column]:
+    return [(F.max if name == "max_event_time" else F.sum)(F.col(name)).alias(name) for name in COUNTERS]
+
+
+def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One source partition, in a worker."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from udtf.spark.batch import in_utc
+    from udtf.stream.blobs import pack
+
+    context = TaskContext.get()
+    partition = context.partitionId() if context else 0
+    in_utc_batches = (batch for rows in batches for batch in in_utc(pa.Table.from_batches([rows])).to_batches())
+    types = [pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.binary()]
+    names = ["slot", "side", "partition", "number", "blob"]
+    for number, (task, blob) in enumerate(pack(in_utc_batches, len(slot_of))):
+        values = (slot_of[task], side, partition, number, blob)
+        columns = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One partition of the fat frame, in a worker."""
+    from udtf.spark.batch import in_utc
+    from udtf.stream.blobs import from_blob
+
+    for batch in batches:
+        for blob in batch.column(0):
+            yield from in_utc(from_blob(blob.as_buffer()).select(names)).to_batches()
+
+
+class _TaskProcessor(StatefulProcessor):
+    """What Spark calls: per partition `init`, then per task with new rows `handleInputRows` over its blobs."""
+
+    def __init__(self, spec: StreamSpec, schemas: tuple[StructType, ...]) -> None:
+        self._spec = spec
+        self._schemas = schemas
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._log = StateStoreLog(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        from udtf.stream.task import TaskRunner
+
+        slot = int(key[0])
+        task = slots(self._spec.tasks).index(slot)
+        runner = TaskRunner(self._spec, _query_id())
+        emission = runner.run(task, self._log, self._inputs(rows))
+        yield _answer(task, emission)
+
+    def close(self) -> None:
+        pass
+
+    def _inputs(self, rows: Iterator[pd.DataFrame]) -> list[pa.Table]:
+        """Per input the rows of its blobs, by source partition and number."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from udtf.stream.blobs import unpack
+
+        columns = ("side", "partition", "number", "blob")
+        packed = sorted(row for frame in rows for row in zip(*(frame[name] for name in columns), strict=True))
+        schemas = [to_arrow_schema(schema, timezone="UTC") for schema in self._schemas]
+        return [unpack((row[3] for row in packed if row[0] == side), schema) for side, schema in enumerate(schemas)]
+
+
+def _query_id() -> str:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return (context.getLocalProperty(_QUERY_ID) if context else None) or ""
+
+
+def _answer(task: int, emission: StreamEmission) -> pd.DataFrame:
+    """The fat rows of one task, the metrics first."""
+    import pandas as pd
+
+    from udtf.stream.blobs import to_blobs
+
+    tables = [("rows", emission.rows), *((f"late{side}", table) for side, table in enumerate(emission.late))]
+    blobs = [(kind, blob) for kind, table in tables for blob in to_blobs(table)]
+    kinds = ["metrics", *(kind for kind, _ in blobs)]
+    counters = [_counters(emission), *(None for _ in blobs)]
+    answer = {"task": task, "kind": kinds, "blob": [None, *(blob for _, blob in blobs)], "counters": counters}
+    return pd.DataFrame(answer)
+
+
+def _counters(emission: StreamEmission) -> list[int | None]:
+    """In the order of `COUNTERS`; only the event time can be unknown."""
+    return [emission.metrics.get(name, None if name == "max_event_time" else 0) for name in COUNTERS]

@@ -1,0 +1,126 @@
+"""Rows of one source partition as one Arrow blob per task, and tables as blobs: what travels in their place.
+
+An engine that moves rows one by one pays per row; a few fat rows cost nothing (design.md 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+HASH: Final = "__hash"
+#: Rows are packed so many at a time, and not more than so many bytes.
+_CHUNK_ROWS: Final = 1 << 18
+_CHUNK_BYTES: Final = 128 << 20
+#: An emission is cut into blobs of about so many bytes.
+MOST_BLOB_BYTES: Final = 64 << 20
+#: Order columns of strings are file paths and the like: a few values for very many rows.
+_WORTH_ENCODING: Final = 8
+
+
+def task_of(hashes: NDArray[np.int64], tasks: int) -> NDArray[np.int64]:
+    """The task of each key's hash, Spark's `pmod`."""
+    return np.mod(hashes, np.int64(tasks))
+
+
+def pack(batches: Iterable[pa.RecordBatch], tasks: int) -> Iterator[tuple[int, bytes]]:
+    """One blob per task and chunk, each with its task; within a task in the order of arrival."""
+    for chunk in _chunks(batches):
+        yield from _pack_chunk(chunk, tasks)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
+            yield _one_batch(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _one_batch(held)
+
+
+def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _pack_chunk(chunk: pa.RecordBatch, tasks: int) -> Iterator[tuple[int, bytes]]:
+    task = task_of(chunk[HASH].to_numpy(zero_copy_only=False), tasks).astype(np.int16 if tasks < 1 << 15 else np.int64)
+    order = np.argsort(task, kind="stable")  # 16 bits are sorted by radix, in linear time
+    ends = np.cumsum(np.bincount(task, minlength=tasks))
+    placed = _encode_order(chunk).take(pa.array(order))
+    start = 0
+    for number, end in enumerate(ends.tolist()):
+        if end > start:
+            yield number, to_blob([placed.slice(start, end - start)])
+        start = end
+
+
+def _encode_order(chunk: pa.RecordBatch) -> pa.RecordBatch:
+    """The chunk with its textual order columns as codes, where that is smaller."""
+    columns = [_encoded(field.name, column) for field, column in zip(chunk.schema, chunk.columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=chunk.schema.names)
+
+
+def _encoded(name: str, column: pa.Array) -> pa.Array:
+    if not name.startswith("__o") or not pa.types.is_string(column.type):
+        return column
+    sample = column.slice(0, 1024)
+    if len(pc.unique(sample)) * _WORTH_ENCODING > len(sample):
+        return column
+    return pc.dictionary_encode(column)
+
+
+def to_blob(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Arrow IPC; not compressed, since engines compress what they move."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def from_blob(blob: bytes) -> pa.Table:
+    """The rows of a blob."""
+    with pa.ipc.open_stream(blob) as reader:
+        return reader.read_all()
+
+
+def to_blobs(table: pa.Table, most_bytes: int = MOST_BLOB_BYTES) -> Iterator[bytes]:
+    """A table as blobs of at most about `most_bytes`; none for an empty one."""
+    pieces = max(1, -(-table.nbytes // most_bytes))
+    rows = -(-table.num_rows // pieces)
+    for start in range(0, table.num_rows, max(rows, 1)):
+        yield to_blob(table.slice(start, rows).to_batches())
+
+
+def unpack(blobs: Iterable[bytes], schema: pa.Schema) -> pa.Table:
+    """The rows of all blobs, in order, in the columns and types of `schema`; what was encoded may stay so."""
+    tables = [from_blob(blob) for blob in blobs]
+    if not tables:
+        return schema.empty_table()
+    encoded = {field.name for table in tables for field in table.schema if pa.types.is_dictionary(field.type)}
+    return pa.concat_tables([_as(table, schema, encoded) for table in tables]).unify_dictionaries()
+
+
+def _as(table: pa.Table, schema: pa.Schema, encoded: set[str]) -> pa.Table:
+    columns = []
+    for field in schema:
+        column = table[field.name]
+        if field.name not in encoded:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        else:
+            columns.append(column if pa.types.is_dictionary(column.type) else column.dictionary_encode())
+    return pa.table(columns, names=schema.names)

@@ -1,0 +1,62 @@
+"""The states that a worker process keeps between micro-batches, so that it need not read them back each time.
+
+What is kept is never trusted by itself: whoever takes it compares its position and token with the log.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from udtf.logic import StreamLogic
+
+#: Query (with its fingerprint), operator, task.
+CacheKey = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A task's state as it was at one position of its history."""
+
+    logic: StreamLogic
+    position: int
+    token: str
+
+
+class StateCache:
+    """States by task, least recently used first, within a budget of bytes over all of them.
+
+    >>> cache = StateCache(); cache.take(("query", "operator", 0)) is None
+    True
+    """
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._kept: OrderedDict[CacheKey, tuple[Kept, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many states are kept."""
+        return len(self._kept)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What all kept states take."""
+        return sum(size for _, size in self._kept.values())
+
+    def take(self, key: CacheKey) -> Kept | None:
+        """Hand a state over: it is no longer kept, so that one that fails half way is never met again."""
+        kept, _ = self._kept.pop(key, (None, 0))
+        return kept
+
+    def put(self, key: CacheKey, kept: Kept, budget_bytes: int) -> None:
+        """Keep a state, and forget the least recently used beyond the budget, this one too if it is alone too large."""
+        self._kept[key] = kept, kept.logic.stored_bytes
+        total = self.kept_bytes
+        while self._kept and total > budget_bytes:
+            total -= self._kept.popitem(last=False)[1][1]
+
+
+#: One per worker process.
+WORKER_CACHE: Final = StateCache()

@@ -1,0 +1,141 @@
+"""The order in which rows count: each input in its order of arrival, and inputs against each other (design.md 5).
+
+With a common sequence the inputs are one: the smaller `__o0` first. Else inside a micro-batch as Kafka Streams chooses
+among its partitions: of both heads the one with the smaller event time first, and a head without a time at once. In
+both the table goes first on a tie.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from udtf.operators.as_of_columns import floats_of, ints_of, one_chunk
+from udtf.record import ties_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_LEAST: Final = -(2**63)
+_DAY_US: Final = 86_400_000_000
+
+
+def interleave(
+    inputs: Sequence[pa.Table], order_columns: Sequence[int], common_sequence: bool, times: Sequence[str]
+) -> tuple[list[pa.Table], NDArray[np.int8]]:
+    """Sort each of one or two inputs by its order columns, and say which one each next row comes from.
+
+    Args:
+        inputs: the rows as delivered.
+        order_columns: per input how many `__o0 ..` it has; equal ones stay as delivered.
+        common_sequence: `__o0` orders the inputs against each other.
+        times: per input the column of its event time.
+    """
+    arranged = [in_order(table, count) for table, count in zip(inputs, order_columns, strict=True)]
+    if len(arranged) == 1:
+        return arranged, np.zeros(arranged[0].num_rows, np.int8)
+    left, right = arranged
+    if common_sequence:
+        ranks = order_codes(pa.chunked_array([*_plain(left["__o0"]).chunks, *_plain(right["__o0"]).chunks]))
+        keys = ranks[: left.num_rows], ranks[left.num_rows :]
+    else:
+        # A head waits for all that is before it: by its time it goes when the greatest so far goes.
+        keys = _greatest_so_far(left[times[0]]), _greatest_so_far(right[times[1]])
+    return arranged, merge(*keys)
+
+
+def merge(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int8]:
+    """The sides in order of two ascending keys; the right one first on a tie.
+
+    >>> merge(np.array([1, 3]), np.array([3, 4])).tolist()
+    [0, 1, 0, 1]
+    """
+    sides = np.ones(len(left) + len(right), np.int8)
+    sides[np.arange(len(left)) + np.searchsorted(right, left, side="right")] = 0
+    return sides
+
+
+def in_order(table: pa.Table, order_columns: int) -> pa.Table:
+    """The rows by `__o0 ..`, ascending, NULL first, equal ones as they are; encoded columns decoded."""
+    keys = [order_codes(table[f"__o{number}"]) for number in range(order_columns)]
+    if table.num_rows and keys and not _is_sorted(keys):
+        table = table.combine_chunks().take(np.lexsort(keys[::-1]))
+    plain = [_plain(column) for column in table.columns]
+    return pa.table(plain, names=table.schema.names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _is_sorted(keys: Sequence[NDArray[np.int64]]) -> bool:
+    undecided = np.ones(len(keys[0]) - 1, np.bool_)
+    for key in keys:
+        if np.any(undecided & (key[1:] < key[:-1])):
+            return False
+        undecided &= key[1:] == key[:-1]
+    return True
+
+
+def order_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Numbers that order as the values of a column do in Spark, NULL first; equal for equal values."""
+    values = one_chunk(column)
+    if pa.types.is_nested(values.type):
+        return _codes_of_nested(values)
+    if pa.types.is_floating(values.type):
+        bits = floats_of(values).view(np.int64)
+        codes = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+    elif (ints := ints_of(values)) is None:
+        return _codes_of_values(values)
+    else:
+        codes = ints
+    return codes if values.null_count == 0 else _nulls_first(codes, values)
+
+
+def _nulls_first(codes: NDArray[np.int64], values: pa.Array) -> NDArray[np.int64]:
+    present = values.is_valid().to_numpy(zero_copy_only=False)
+    ranks = np.zeros(len(codes), np.int64)
+    ranks[present] = np.unique(codes[present], return_inverse=True)[1] + 1
+    return ranks
+
+
+def _codes_of_values(values: pa.Array) -> NDArray[np.int64]:
+    """Codes of strings, binary, decimals: the distinct values are sorted, not the rows."""
+    encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.zeros(len(order) + 1, np.int64)
+    ranks[order] = np.arange(1, len(order) + 1)
+    codes: NDArray[np.int64] = pc.fill_null(encoded.indices.cast(pa.int64()), len(order)).to_numpy(zero_copy_only=False)
+    return ranks[codes]
+
+
+def _codes_of_nested(values: pa.Array) -> NDArray[np.int64]:
+    keys = [ties_key((value,), [("asc", "first")]) for value in values.to_pylist()]
+    codes = np.zeros(len(keys), np.int64)
+    code = 0
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    for before, place in pairwise(order):
+        code += keys[before] < keys[place]
+        codes[place] = code
+    return codes
+
+
+def _greatest_so_far(times: pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.maximum.accumulate(times_us(times)) if len(times) else np.empty(0, np.int64)
+
+
+def times_us(times: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Event times in µs (other numbers as they are); NULL is before all."""
+    values = one_chunk(times)
+    found = ints_of(values)
+    assert found is not None, f"an event time of type {values.type}"
+    found = found * _DAY_US if pa.types.is_date32(values.type) else found
+    return (
+        found if values.null_count == 0 else np.where(values.is_valid().to_numpy(zero_copy_only=False), found, _LEAST)
+    )

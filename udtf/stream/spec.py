@@ -1,0 +1,66 @@
+"""What a host must know of one live operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from udtf.operators.as_of_kernel import REASONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from udtf.logic import StreamLogic
+
+#: What operators and hosts count; `max_event_time` (µs) is the greatest of them, all others add up over tasks.
+COUNTERS: Final = (
+    "rows_in",
+    "rows_out",
+    "late",
+    "expired",
+    "null_key",
+    "null_time",
+    "future",
+    "matched",
+    "unmatched",
+    *(f"unmatched_{reason}" for reason in REASONS if reason),
+    "duplicates",
+    "forwarded",
+    "evicted_early",
+    "buffered_rows",
+    "buffered_bytes",
+    "state_rows",
+    "state_bytes",
+    "restored_cache",
+    "restored_tail",
+    "restored_snapshot",
+    "restore_us",
+    "max_event_time",
+)
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """One live operator.
+
+    Attributes:
+        operator: unique within the query; names its state, and its metrics in the query's progress.
+        make_logic: makes an empty logic; picklable.
+        fingerprint: what the state belongs to (operator, configuration, tasks); a state of another is refused.
+        tasks: how many units of state (design.md 5).
+        order_columns: per input how many columns `__o0 ..` give the order of arrival.
+        common_sequence: the inputs interleave by `__o0`, which has one type in all; else by event time.
+        n_keys: how many columns `__k0 ..` make the key.
+        cache_bytes: what a worker process may keep of states between micro-batches.
+        times: per input the column of its event time, by which inputs without a common sequence interleave.
+    """
+
+    operator: str
+    make_logic: Callable[[], StreamLogic]
+    fingerprint: str
+    tasks: int = 16
+    order_columns: tuple[int, ...] = (1,)
+    common_sequence: bool = False
+    n_keys: int = 1
+    cache_bytes: int = 512 << 20
+    times: tuple[str, ...] = ("__event_time", "__time")
