@@ -1,0 +1,227 @@
+"""Deduplication within an interval: configuration, the record-by-record logic, and the door to the bounded answer.
+
+Source: KIP-655, semantics.md section 16, A and B.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from udtf.errors import OperatorError
+from udtf.logic import Emission
+from udtf.metrics import Metrics
+from udtf.operators import deduplicate_kernel as kernel
+from udtf.record import Change, Key, LateRow, Row, canonical_key, order_key
+from udtf.state.buffer import stored_bytes
+from udtf.state.snapshot import seal, unseal
+from udtf.time import Micros, StreamTime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class DeduplicateConfig:
+    """Everything a deduplication needs to know; plain values only, so that it travels as JSON.
+
+    Attributes:
+        interval_us: rows of one key that lie at most so far apart are duplicates.
+        keep: 'first' forwards a row at once; 'last' gives the last of a group when its interval has passed.
+        late: what becomes of a row older than the interval for which no duplicate is known: 'forward', 'drop' or
+            'to' (it goes to the late rows). None: forwarded by 'first', dropped by 'last'.
+        n_keys: how many BY columns there are.
+        columns: the columns of the output.
+        has_sequence: rows have an identity, `__seq`: the same one again is the same row, reprocessed (16.3).
+        max_future_us: refuse rows further ahead of stream time (B9); None is no limit.
+        name: the operator's name in `_operator` and in messages.
+    """
+
+    interval_us: Micros
+    keep: str = "first"
+    late: str | None = None
+    n_keys: int = 1
+    columns: tuple[str, ...] = ()
+    has_sequence: bool = False
+    max_future_us: Micros | None = None
+    name: str = "deduplicate"
+
+    def __post_init__(self) -> None:
+        _require(self, "interval_us", self.interval_us >= 0, ">= 0")
+        _require(self, "keep", self.keep in ("first", "last"), "'first' or 'last'")
+        _require(self, "late", self.late in (None, "forward", "drop", "to"), "'forward', 'drop' or 'to'")
+        # The last of a group that is complete was given out: a late row cannot become the last of it any more.
+        _require(self, "late", (self.keep, self.late) != ("last", "forward"), "'drop' or 'to' with keep='last'")
+        _require(self, "max_future_us", self.max_future_us is None or self.max_future_us >= 0, "None or >= 0")
+
+    @property
+    def keeps_last(self) -> bool:
+        """Rows wait until their group is complete."""
+        return self.keep == "last"
+
+    @property
+    def forwards_late(self) -> bool:
+        """Late rows are part of the output."""
+        return (self.late or ("drop" if self.keeps_last else "forward")) == "forward"
+
+    def to_json(self) -> str:
+        """As the options of the table function."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> DeduplicateConfig:
+        """From `to_json()`, or from a part of it; the rest has its default.
+
+        >>> DeduplicateConfig.from_json('{"interval_us": 10, "columns": ["id"]}').columns
+        ('id',)
+        """
+        options = json.loads(text)
+        unknown = sorted(set(options) - {field.name for field in fields(cls)})
+        if unknown:
+            raise OperatorError.invalid_option("options", unknown, "names of DeduplicateConfig")
+        options["columns"] = tuple(options.get("columns", ()))
+        return cls(**options)
+
+
+def deduplicate_table(config: DeduplicateConfig, rows: pa.Table) -> pa.Table:
+    """The bounded answer of one task: the same rows as a stream in this order of arrival, at its end.
+
+    Args:
+        config: the deduplication.
+        rows: columns `__k0 ..`, `__time`, `__seq` (with `has_sequence`) and the output's; `__hash` if it is known.
+            The order of arrival is `__seq`, then `__arrival` where there is one; without `__seq` it is `__time`.
+
+    Returns:
+        the output's columns, in any order.
+
+    Source: semantics.md A ("Batch").
+    """
+    from udtf.operators.deduplicate_table import deduplicate_table as deduplicate  # numba costs a second to import
+
+    return deduplicate(config, rows)
+
+
+class _Entry(NamedTuple):
+    """What the store knows of a key: the time that opened the interval, and the row."""
+
+    time: Micros
+    row: Row
+
+
+class DeduplicateLogic:
+    """Deduplication record by record. The SEQUENCE BY value of a row is the only one of its `ties`."""
+
+    def __init__(self, config: DeduplicateConfig) -> None:
+        """Start without state."""
+        self.config = config
+        self.metrics = Metrics()
+        self._stream_time = StreamTime()
+        self._entries: dict[Key, _Entry] = {}
+        self._by_time: list[tuple[Micros, tuple[Any, ...], Key]] = []  # a heap of the entries; the time tells which
+        self._max_future = -1 if config.max_future_us is None else config.max_future_us
+        self._waiting_bytes = 0
+        self._emission = Emission()
+
+    def on_batch(self, rows: Sequence[Row]) -> Emission:
+        """Take rows in arrival order."""
+        before = dict(self.metrics)
+        emission = self._emission = Emission()
+        for row in rows:
+            self._on_row(row)
+        if self.config.keeps_last:
+            self.metrics.set("buffered_rows", len(self._entries))
+            self.metrics.set("buffered_bytes", self._waiting_bytes)
+        emission.metrics = self.metrics.since(before)
+        return emission
+
+    def snapshot(self) -> bytes:
+        """Entries, stream time and metrics."""
+        state = {
+            "entries": [(entry.time, entry.row) for entry in self._entries.values()],
+            "stream_time": self._stream_time.snapshot(),
+            "metrics": self.metrics.snapshot(),
+        }
+        return seal(self.config.name, state)
+
+    def restore(self, state: bytes) -> None:
+        """Replace everything by a snapshot of the same configuration."""
+        parts = unseal(self.config.name, state)
+        self._entries, self._by_time, self._waiting_bytes = {}, [], 0
+        for time, row in parts["entries"]:
+            self._store(canonical_key(row.key), _Entry(time, row))
+        self._stream_time.restore(parts["stream_time"])
+        self.metrics = Metrics(parts["metrics"])
+
+    def _on_row(self, row: Row) -> None:
+        now, time = self._stream_time.now_us, row.time
+        if time is None:
+            self._refuse(row, "null_time")
+        elif now is not None and kernel.is_outlier(time, now, self._max_future):
+            self._refuse(row, "future")
+        else:
+            oldest = kernel.horizon(self._stream_time.observe(time), self.config.interval_us)
+            self._purge(oldest)
+            if row.has_null_key:
+                self._emit(row)  # whatever its time: nothing is known of its duplicates (16.2)
+            else:
+                self._judge(row, time, oldest)
+
+    def _purge(self, oldest: Micros) -> None:
+        """Entries leave before the look-up (16.1); a group that is complete is given out."""
+        while self._by_time and not kernel.is_live(self._by_time[0][0], oldest):
+            key = heapq.heappop(self._by_time)[2]
+            entry = self._entries.pop(key)
+            if self.config.keeps_last:
+                self._waiting_bytes -= stored_bytes(entry.row)
+                self._emit(entry.row)
+
+    def _judge(self, row: Row, time: Micros, oldest: Micros) -> None:
+        key = canonical_key(row.key)
+        entry = self._entries.get(key)
+        same = entry is not None and not self.config.keeps_last and _is_same(row, entry.row)
+        entry_time = 0 if entry is None else entry.time
+        found = kernel.verdict(entry is not None, entry_time, same, time, oldest, self.config.interval_us)
+        if found == kernel.STORED:
+            self._store(key, _Entry(time, row))
+        elif found == kernel.DUPLICATE:
+            self.metrics.add("duplicates")
+            if entry is not None and self.config.keeps_last:
+                self._waiting_bytes += stored_bytes(row) - stored_bytes(entry.row)
+                self._entries[key] = _Entry(entry_time, row)
+        elif found == kernel.LATE and not self.config.forwards_late:
+            self._refuse(row, "late")
+            return
+        self.metrics.add("late", int(found == kernel.LATE))
+        if found != kernel.DUPLICATE and not self.config.keeps_last:
+            self._emit(row)
+
+    def _store(self, key: Key, entry: _Entry) -> None:
+        if self.config.keeps_last:
+            self._waiting_bytes += stored_bytes(entry.row)
+        else:
+            entry = _Entry(entry.time, entry.row._replace(payload=()))  # it was given out: only its key and time count
+        self._entries[key] = entry
+        heapq.heappush(self._by_time, (entry.time, order_key(entry.row.key), key))
+
+    def _emit(self, row: Row) -> None:
+        self._emission.rows.append(Change("insert", row.event_time, row.payload))
+
+    def _refuse(self, row: Row, reason: str) -> None:
+        self.metrics.add(reason)
+        lateness_us = self._stream_time.lateness_us(row.time)
+        late = LateRow(row, reason, self.config.name, self._stream_time.now_us, lateness_us)
+        self._emission.late.append(late)
+
+
+def _is_same(one: Row, other: Row) -> bool:
+    """Whether two rows are one, seen twice; a row without a sequence never is (16.3)."""
+    return bool(one.ties and one.ties[0] is not None and canonical_key(one.ties) == canonical_key(other.ties))
+
+
+def _require(config: DeduplicateConfig, name: str, holds: bool, wanted: str) -> None:
+    if not holds:
+        raise OperatorError.invalid_option(name, getattr(config, name), wanted)
