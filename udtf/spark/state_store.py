@@ -1,13 +1,20 @@
-"""A task's changelog in Spark's state store: the head in a value, the segments in a map, both under the task's key.
+"""A task's changelog in Spark's state store: one map under the task's key, numbers to bytes.
 
 What is written here is committed with the micro-batch or not at all: exactly-once is Spark's.
+
+    0                      the head, as JSON
+    position << 10 | part  a segment's bytes; a part that is not full is the last
+
+One state of two plain columns, since Spark compiles encoders for each in every partition of every micro-batch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from udtf.stream.log import Head
 
@@ -16,39 +23,25 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-#: A segment is kept in parts of at most so many bytes: each travels through a socket and a JVM array as one piece.
-_MOST_PART_BYTES: Final = 32 << 20
-
-
-def _schema(**types: Any) -> StructType:
-    return StructType([StructField(name, kind, nullable=True) for name, kind in types.items()])
-
-
-_HEAD: Final = _schema(
-    position=LongType(),
-    token=StringType(),
-    fingerprint=StringType(),
-    format=IntegerType(),
-    first=LongType(),
-    snapshot_bytes=LongType(),
-    tail_bytes=LongType(),
-)
-_PLACE: Final = _schema(position=LongType(), part=IntegerType())
-_PART: Final = _schema(parts=IntegerType(), data=BinaryType())
+#: Each part travels through a socket and a JVM array as one piece.
+_PART_BYTES: Final = 32 << 20
+_PART_BITS: Final = 10
+_HEAD: Final = 0
+_NUMBER: Final = StructType([StructField("number", LongType(), nullable=True)])
+_DATA: Final = StructType([StructField("data", BinaryType(), nullable=True)])
 
 
 class StateStoreLog:
     """The log of the task whose key Spark has set: one object serves all tasks of a partition, one after the other."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state. Spark does so for every partition of every micro-batch: types as text would be slow."""
-        self._head = handle.getValueState("head", _HEAD)
-        self._parts = handle.getMapState("segments", _PLACE, _PART)
+        """Declare the state; types as text would be parsed each time."""
+        self._entries = handle.getMapState("changelog", _NUMBER, _DATA)
 
     def head(self) -> Head | None:
         """How far the history goes."""
-        found = self._head.get()
-        return None if found is None else Head(*found)
+        found = self._get(_HEAD)
+        return None if found is None else Head(**json.loads(found))
 
     def tail(self, after: int) -> Iterator[tuple[int, bytes | None]]:
         """The segments after a number."""
@@ -58,22 +51,27 @@ class StateStoreLog:
 
     def append(self, head: Head, segment: bytes) -> None:
         """Add a delta."""
-        parts = range(0, len(segment), _MOST_PART_BYTES)
-        for number, start in enumerate(parts):
-            data = segment[start : start + _MOST_PART_BYTES]
-            self._parts.updateValue((head.position, number), (len(parts), data))
-        values = (head.position, head.token, head.fingerprint, head.format, head.first)
-        self._head.update((*values, head.snapshot_bytes, head.tail_bytes))
+        for part, start in enumerate(range(0, len(segment) + 1, _PART_BYTES)):
+            self._put(head.position << _PART_BITS | part, segment[start : start + _PART_BYTES])
+        self._put(_HEAD, json.dumps(asdict(head)).encode())
 
     def compact(self, head: Head, snapshot: bytes) -> None:
         """Add a snapshot instead of all there is."""
-        self._parts.clear()
+        self._entries.clear()
         self.append(head, snapshot)
 
     def _read(self, position: int) -> bytes | None:
-        first = self._parts.getValue((position, 0))
-        if first is None:
-            return None
-        found = [first, *(self._parts.getValue((position, number)) for number in range(1, first[0]))]
-        parts = [bytes(part[1]) for part in found if part is not None]
-        return b"".join(parts) if len(parts) == len(found) else None
+        parts: list[bytes] = []
+        while not parts or len(parts[-1]) == _PART_BYTES:
+            part = self._get(position << _PART_BITS | len(parts))
+            if part is None:
+                return None
+            parts.append(part)
+        return b"".join(parts)
+
+    def _get(self, number: int) -> bytes | None:
+        found = self._entries.getValue((number,))
+        return None if found is None else bytes(found[0])
+
+    def _put(self, number: int, data: bytes) -> None:
+        self._entries.updateValue((number,), (data,))

@@ -7,6 +7,7 @@ fat frame -> observe (metrics); -> where kind = 'rows' -> mapInArrow: unpack -> 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ _PACKED: Final = "slot int, side int, partition int, number int, blob binary"
 _ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
 #: Local properties that Spark sets for the tasks of a streaming query.
 _QUERY_ID: Final = "sql.streaming.queryId"
+_POOL: Final = "SQLX_WORKER_POOL"
 
 
 #   input 0 -> mapInArrow: pack -+
@@ -52,9 +54,21 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
     packed = [_packed(frame, side, spec.tasks) for side, frame in enumerate(hashed)]
     union = packed[0] if len(packed) == 1 else packed[0].union(packed[1])
     processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
-    answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", "None")
+    with _workers_of_their_own(union):
+        answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", "None")
     counters = [F.col("counters")[number].alias(name) for number, name in enumerate(COUNTERS)]
     return answered.select("task", "kind", "blob", *counters).observe(spec.operator, *_observed())
+
+
+@contextmanager
+def _workers_of_their_own(frame: DataFrame) -> Iterator[None]:
+    """Spark pools idle Python workers by their environment: what packs and unpacks shall not take those with states."""
+    environment = frame.sparkSession.sparkContext.environment
+    environment[_POOL] = "states"
+    try:
+        yield
+    finally:
+        environment.pop(_POOL, None)
 
 
 def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:
