@@ -1,6 +1,7 @@
 """A small right side: one Arrow file that every worker maps; the left is answered where it lies, without a shuffle.
 
-The versions are collected when the join is built, not when it is run, so the answer is as of then.
+Only what a look-up needs travels to Python: keys and times. The rest of a left row never leaves the JVM. The versions
+are collected when the join is built, not when it is run, so the answer is as of then.
 """
 
 from __future__ import annotations
@@ -10,28 +11,26 @@ import shutil
 import tempfile
 import uuid
 from collections import OrderedDict
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
     from udtf.operators.as_of_join import AsOfJoinConfig
     from udtf.operators.as_of_tables import Versions
 
-#: Left rows are answered so many at a time: a look-up has a cost per call.
-_ANSWERED_ROWS: Final = 1 << 18
+_FOUND: Final = "__found"
+_MATCHED: Final = "__matched"
 #: A worker process outlives its queries; it keeps the index of the last few.
 _KEPT_INDEXES: Final = 4
 
 
-def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output_schema: StructType | str) -> DataFrame:
+def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output_schema: StructType) -> DataFrame:
     """Join two DataFrames that have the shapes of `udtf.operators.as_of_join.join_tables`; the right must be small.
 
     Args:
@@ -47,7 +46,33 @@ def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output
     with pa.ipc.new_file(path, versions.schema) as file:
         file.write_table(versions)
     left.sparkSession.sparkContext.addFile(str(path))
-    return left.mapInArrow(partial(_join_batches, path.name, sorted_config), output_schema)
+    found = left.withColumn(_FOUND, _looked_up(path.name, sorted_config, output_schema))
+    if not config.is_left:
+        found = found.filter(f"{_FOUND}.{_MATCHED}")
+    right_names = [*config.right_columns, *(["__reason"] if config.with_reason else [])]
+    return found.select(*config.left_columns, *(f"{_FOUND}.{name}" for name in right_names))
+
+
+def _looked_up(name: str, config: AsOfJoinConfig, output_schema: StructType) -> Column:
+    """The look-up as a column: a struct of the right payload, the reason where it is asked for, and whether it matched.
+
+    It is called non-deterministic so that Spark evaluates it once, whatever filters and projections stand above.
+    """
+    from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]
+    from pyspark.sql.types import BooleanType, StructField, StructType
+
+    left = set(config.left_columns)
+    fields = [field for field in output_schema.fields if field.name not in left]
+    returned = StructType([*fields, StructField(_MATCHED, BooleanType())])
+    keys = [f"__k{number}" for number in range(config.n_keys)]
+    shipped = [*keys, "__as_of", *(["__known"] if config.has_known else [])]
+
+    def look_up(*columns: pa.Array) -> pa.Array:
+        return _versions(name, config).look_up(pa.table(list(columns), names=shipped))
+
+    function: Any = arrow_udf(look_up, returned)
+    answer: Column = function.asNondeterministic()(*(col(column) for column in shipped))
+    return answer
 
 
 @cache
@@ -59,12 +84,6 @@ def _directory() -> Path:
 
 
 _indexes: OrderedDict[tuple[str, AsOfJoinConfig], Versions] = OrderedDict()
-
-
-def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One partition of the left side, in a worker."""
-    for rows in _coalesced(batches):
-        yield from _versions(name, config).join(rows).to_batches()
 
 
 def _versions(name: str, config: AsOfJoinConfig) -> Versions:
@@ -80,16 +99,3 @@ def _versions(name: str, config: AsOfJoinConfig) -> Versions:
             _indexes.popitem(last=False)
     _indexes.move_to_end(key)
     return _indexes[key]
-
-
-def _coalesced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= _ANSWERED_ROWS:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
-    if rows:
-        yield pa.Table.from_batches(held)
