@@ -103,7 +103,7 @@ def order_of_arrival(
     ties: Sequence[pa.Array], options: Sequence[tuple[str, str]], arrival: pa.Array | None
 ) -> NDArray[np.int64]:
     """The rows in the order in which the last wins among equal times (C3, B8); empty: as they are."""
-    columns = [_tie_ranks(column, option) for column, option in zip(ties, options, strict=True)]
+    columns = [tie_ranks(column, option) for column, option in zip(ties, options, strict=True)]
     if arrival is not None:
         arrived = ints_of(arrival)
         assert arrived is not None, "__arrival is an int64"
@@ -114,7 +114,8 @@ def order_of_arrival(
     return np.lexsort(columns[::-1]).astype(np.int64, copy=False)
 
 
-def _tie_ranks(column: pa.Array, option: tuple[str, str]) -> NDArray[np.int64]:
+def tie_ranks(column: pa.Array, option: tuple[str, str]) -> NDArray[np.int64]:
+    """Numbers that order as `ties_key` does; equal values get equal ones."""
     if pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type):
         column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())  # Python ends at year 9999
     encoded = pc.dictionary_encode(hashable(column)) if not pa.types.is_nested(column.type) else None

@@ -73,10 +73,11 @@ def stored_bytes(row: Row) -> int:
     >>> stored_bytes(left_row(("EUR",), 5, (1, None)))
     19
     """
-    return 8 + _bytes_of(row.key) + _bytes_of(row.payload)
+    return 8 + bytes_of(row.key) + bytes_of(row.payload)
 
 
-def _bytes_of(value: Any) -> int:
+def bytes_of(value: Any) -> int:
+    """Bytes of one value."""
     if value is None:
         return 0
     if isinstance(value, str):
@@ -84,9 +85,9 @@ def _bytes_of(value: Any) -> int:
     if isinstance(value, (bytes, bytearray)):
         return len(value)
     if isinstance(value, (tuple, list)):
-        return sum(_bytes_of(item) for item in value)
+        return sum(bytes_of(item) for item in value)
     if isinstance(value, dict):
-        return sum(_bytes_of(key) + _bytes_of(item) for key, item in value.items())
+        return sum(bytes_of(key) + bytes_of(item) for key, item in value.items())
     if isinstance(value, bool):
         return 1
     return 16 if isinstance(value, Decimal) else 8
