@@ -18,13 +18,12 @@ from udtf.logic import Segment, StreamEmission
 from udtf.metrics import Metrics
 from udtf.operators import as_of_kernel as kernel
 from udtf.operators import compiled_stream
-from udtf.operators.as_of_columns import one_chunk
 from udtf.operators.as_of_config import DIRECTIONS, limit
 from udtf.operators.as_of_stream_left import Asked, LeftBatch, waiting_schema
 from udtf.operators.as_of_stream_right import RightBatch, versions_schema
 from udtf.operators.as_of_stream_versions import StreamVersions
 from udtf.operators.as_of_stream_waiting import Waiting
-from udtf.operators.stream_rows import ordered, table_of, taken
+from udtf.operators.stream_rows import count_refused, ordered, puts_before, table_of, taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +67,7 @@ class AsOfJoinStream:
         right = RightBatch(self.config, inputs[1], self._right_time)
         left = LeftBatch(self.config, inputs[0], self._left_time)
         asked = left.ask(waiting)
-        places = self._answer(versions, left, right, asked, right.accepted_before(sides)[asked.causes])
+        places = self._answer(versions, left, right, asked, puts_before(sides, right.is_accepted)[asked.causes])
         kept = left.kept()
         waiting.put(kept)
         self._left_time, self._right_time = left.now, right.now
@@ -134,7 +133,7 @@ class AsOfJoinStream:
         """Put and look up; returns the payload row of every answer, -1 where there is none."""
         config, rows = self.config, np.empty(len(asked.sources), np.int64)
         codes, coming = versions.coming(right.accepted)
-        compiled_stream.join_stream(
+        versions.count += compiled_stream.join_stream(
             codes,
             coming,
             right.clock,
@@ -166,8 +165,7 @@ class AsOfJoinStream:
         names = [*config.left_columns, *config.right_columns]
         released = asked.released
         columns: list[Any] = [
-            taken(one_chunk(left[name]), one_chunk(released[name]) if len(released) else None, sources)
-            for name in config.left_columns
+            taken(left[name], released[name] if len(released) else None, sources) for name in config.left_columns
         ]
         assert self._versions is not None, "on_batch has made it"
         is_full = not config.is_left or bool(present.all())
@@ -183,9 +181,7 @@ class AsOfJoinStream:
     def _metrics(self, left: LeftBatch, right: RightBatch, asked: Asked, late: tuple[pa.Table, ...]) -> dict[str, int]:
         """What this batch counted; gauges as they are now."""
         metrics = Metrics()
-        for table in late:
-            for reason in table["_reason"].value_counts().to_pylist() if len(table) else []:
-                metrics.add(reason["values"], reason["counts"])
+        count_refused(metrics, late)
         metrics.add("late", int(np.count_nonzero(left.fates == kernel.LATE)))
         for reason, count in enumerate(np.bincount(asked.reasons, minlength=len(kernel.REASONS)).tolist()):
             metrics.add("matched" if reason == kernel.MATCH else f"unmatched_{kernel.REASONS[reason]}", count)

@@ -13,7 +13,7 @@ from udtf.operators import compiled_stream
 from udtf.operators.as_of_columns import one_chunk
 from udtf.operators.as_of_times import tie_ranks
 from udtf.operators.stream_bytes import stored_bytes
-from udtf.operators.stream_rows import is_present, keys_present, micros_of, micros_or, refused
+from udtf.operators.stream_rows import hashes_of, is_present, keys_of, keys_present, micros_of, micros_or, refused
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class LeftBatch:
         self._times, self._has_time = micros_of(time), is_present(time)
         if "__event_time" in table.column_names:  # without one the row has no place in time (A)
             self._has_time = self._has_time & is_present(one_chunk(table["__event_time"]))
-        self._keys = [one_chunk(table[f"__k{number}"]) for number in range(config.n_keys)]
+        self._keys = keys_of(table, config.n_keys)
         has_key = keys_present(self._keys)
         self.fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
         self.now = int(
@@ -118,10 +118,9 @@ class LeftBatch:
         """The codes of the keys of the rows that are answered."""
         is_wanted = np.zeros(len(self._table), np.bool_)
         is_wanted[asked.sources[(asked.sources < len(is_wanted)) & (asked.reasons == kernel.MATCH)]] = True
-        codes = keys.find(self._keys, one_chunk(self._table["__hash"]).to_numpy(), is_wanted)
+        codes = keys.find(self._keys, hashes_of(self._table), is_wanted)
         if len(asked.released):
-            columns = [one_chunk(asked.released[f"__k{number}"]) for number in range(self._config.n_keys)]
-            hashes = one_chunk(asked.released["__hash"]).to_numpy()
+            columns, hashes = keys_of(asked.released, self._config.n_keys), hashes_of(asked.released)
             codes = np.concatenate([codes, keys.find(columns, hashes, np.ones(len(hashes), np.bool_))])
         return codes[asked.sources]
 

@@ -63,8 +63,8 @@ def decide_right(
 def find_causes(times: Any, entered: Any, entering: Any, clock: Any, wait: Any, causes: Any) -> None:
     """The stream row that releases each waiting row: the first to enter, it or a later one, that makes it due.
 
-    `times` are those of the waiting rows, all of which leave; `entered` is the stream row that each of them is itself, -1
-    when it waits since before; `entering` are the stream rows that enter the buffer, `clock` is by stream row.
+    `times` are those of the waiting rows, all of which leave; `entered` is the stream row that each of them is itself,
+    -1 when it waits since before; `entering` are the stream rows that enter the buffer, `clock` is by stream row.
     """
     for index in range(len(times)):
         low, high = 0, len(entering)
@@ -107,8 +107,11 @@ def make_room(codes: Any, meta: Any, versions: Any, used: int) -> int:
     return used
 
 
-def put_version(meta: Any, versions: Any, code: int, version: Any, keep_equal_times: bool) -> None:
-    """Put a version in order of (time, rank, arrival); of equal times only the last stays, unless all are kept."""
+def put_version(meta: Any, versions: Any, code: int, version: Any, keep_equal_times: bool) -> int:
+    """Put a version in order of (time, rank, arrival); of equal times only the last stays, unless all are kept.
+
+    Returns how many versions there are more.
+    """
     start = meta[code, START]
     end = start + meta[code, LENGTH]
     place = end
@@ -121,19 +124,22 @@ def put_version(meta: Any, versions: Any, code: int, version: Any, keep_equal_ti
         if not keep_equal_times:
             if place > start and versions[place - 1, TIME] == version[TIME]:
                 versions[place - 1] = version
-                return
+                return 0
             if place < end and versions[place, TIME] == version[TIME]:
-                return  # the one there wins
+                return 0  # the one there wins
         for moved in range(end, place, -1):
             versions[moved] = versions[moved - 1]
     versions[place] = version
     meta[code, LENGTH] += 1
+    return 1
 
 
-def put_versions(codes: Any, coming: Any, meta: Any, versions: Any, keep_equal_times: bool) -> None:
-    """Put versions in the order of arrival; there is room for all."""
+def put_versions(codes: Any, coming: Any, meta: Any, versions: Any, keep_equal_times: bool) -> int:
+    """Put versions in the order of arrival, there is room for all; returns how many there are more."""
+    more = 0
     for row in range(len(codes)):
-        put_version(meta, versions, codes[row], coming[row], keep_equal_times)
+        more += put_version(meta, versions, codes[row], coming[row], keep_equal_times)
+    return more
 
 
 def known_versions(versions: Any, start: int, end: int, known: Any, places: Any, times: Any) -> int:
@@ -167,18 +173,20 @@ def join_stream(
     exclusive: bool,
     has_known: bool,
     rows: Any,
-) -> None:
+) -> int:
     """Put the versions and answer the rows that ask, in the order of arrival: what came before counts, nothing else.
 
     `codes`, `coming` and `clock` are the accepted versions and the store's stream time after each, `now` the one before
-    them. The rows that ask stand in the order of emission (code -1 is an unknown key), after `puts_before` versions each.
-    Where a reason is not MATCH the answer is settled already. `scratch` has room for two numbers per version of any key.
-    `rows` gets the payload row of every answer, -1 for none, and `reasons` why.
+    them. The rows that ask stand in the order of emission (code -1 is an unknown key), after `puts_before` versions
+    each; where a reason is not MATCH the answer is settled already. `scratch` has room for two numbers per version of
+    any key. `rows` gets the payload row of every answer, -1 for none, `reasons` why; returns how many versions there
+    are more.
     """
     put = 0
+    more = 0
     for ask in range(len(ask_codes)):
         while put < puts_before[ask]:
-            put_version(meta, versions, codes[put], coming[put], has_known)
+            more += put_version(meta, versions, codes[put], coming[put], has_known)
             now = clock[put]
             put += 1
         rows[ask] = -1
@@ -205,8 +213,9 @@ def join_stream(
         if reasons[ask] == MATCH:
             rows[ask] = cell >> 2
     while put < len(codes):
-        put_version(meta, versions, codes[put], coming[put], has_known)
+        more += put_version(meta, versions, codes[put], coming[put], has_known)
         put += 1
+    return more
 
 
 def expire_key(meta: Any, versions: Any, code: int, horizon: Any) -> None:

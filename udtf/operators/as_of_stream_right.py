@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from udtf.operators import as_of_kernel as kernel
 from udtf.operators import compiled_stream
-from udtf.operators.as_of_columns import one_chunk, truth_of
-from udtf.operators.stream_rows import is_present, keys_present, micros_of, micros_or, refused
+from udtf.operators.as_of_columns import one_chunk
+from udtf.operators.stream_rows import flags_of, is_present, keys_of, keys_present, micros_of, micros_or, refused
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from udtf.operators.as_of_config import AsOfJoinConfig
 
 _NEVER = 2**63 - 1
@@ -46,37 +44,31 @@ class RightBatch:
     Attributes:
         now: the store's stream time after them.
         accepted: the versions among them, as they are kept.
-        clock: the store's stream time after each of those.
+        is_accepted: by row.
+        clock: the store's stream time after each of the accepted.
     """
 
     def __init__(self, config: AsOfJoinConfig, table: pa.Table, now: int) -> None:
         self._config, self._table = config, table
         time = one_chunk(table["__time"])
         self._times, self._has_time = micros_of(time), is_present(time)
-        has_key = keys_present([one_chunk(table[f"__k{number}"]) for number in range(config.n_keys)])
-        self.fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        has_key = keys_present(keys_of(table, config.n_keys))
+        self._fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
         self.now = int(
             compiled_stream.decide_right(
-                self._times, self._has_time, has_key, now, *config.right_limits, self.fates, self._clock
+                self._times, self._has_time, has_key, now, *config.right_limits, self._fates, self._clock
             )
         )
-        self._rows = np.flatnonzero(self.fates == kernel.ACCEPTED)
+        self.is_accepted = self._fates == kernel.ACCEPTED
+        self._rows = np.flatnonzero(self.is_accepted)
         self.accepted = self._kept()
         self.clock = self._clock[self._rows]
 
-    def accepted_before(self, sides: NDArray[np.int8]) -> NDArray[np.int64]:
-        """For each stream row, how many of the accepted versions came before it."""
-        places = np.flatnonzero(sides == 0)
-        counts = np.zeros(len(self.fates) + 1, np.int64)
-        np.cumsum(self.fates == kernel.ACCEPTED, out=counts[1:])
-        before: NDArray[np.int64] = counts[places - np.arange(len(places))]
-        return before
-
     def refused(self) -> pa.Table:
         """The rows that are no versions, as late rows."""
-        rows = np.flatnonzero(self.fates != kernel.ACCEPTED)
+        rows = np.flatnonzero(~self.is_accepted)
         times = pa.array(self._times, mask=~self._has_time)
-        return refused(self._table, rows, self.fates, times, self._clock, self._config.name)
+        return refused(self._table, rows, self._fates, times, self._clock, self._config.name)
 
     def _kept(self) -> pa.Table:
         config, table = self._config, self._table
@@ -86,12 +78,7 @@ class RightBatch:
         columns["__time"] = pa.array(self._times)
         if config.has_known:  # a version that nobody knows when it became known never takes part (C4)
             columns["__known"] = pa.array(micros_or(one_chunk(table["__seq"]), _NEVER))
-        columns["__flags"] = pa.array(2 * self._truth("__deleted", False) + self._truth("__pass", True))
+        columns["__flags"] = pa.array(flags_of(table))
         columns |= {f"__tie{n}": table[name] for n, name in enumerate(_ties(config, table.column_names))}
         kept = pa.table([columns[name] for name in schema.names], schema=schema)
         return kept if len(self._rows) == len(kept) else kept.take(pa.array(self._rows))
-
-    def _truth(self, name: str, otherwise: bool) -> Any:
-        if name not in self._table.column_names:
-            return np.full(len(self._table), otherwise, np.int8)
-        return truth_of(one_chunk(self._table[name])).astype(np.int8)

@@ -34,8 +34,8 @@ class StreamVersions:
 
     Args:
         config: the join.
-        schema: of the versions as segments hold them: `__k0 ..`, `__hash`, `__time` (µs), with KNOWN AS OF `__known` (µs),
-            `__flags` (2 for a tombstone, plus 1 where the filter is true), `__tie0 ..`, and the payload.
+        schema: of the versions as segments hold them: `__k0 ..`, `__hash`, `__time` (µs), `__known` (µs; only with KNOWN
+            AS OF), `__flags` (2 for a tombstone, plus 1 where the filter is true), `__tie0 ..`, and the payload.
     """
 
     def __init__(self, config: AsOfJoinConfig, schema: pa.Schema) -> None:
@@ -51,17 +51,13 @@ class StreamVersions:
         self.pool = np.zeros((0, 4), np.int64)
         self._used = 0
         self._longest = 0
+        self.count = 0  # versions that are held
         self._next_pack = _FEWEST_ROWS
 
     @property
     def nbytes(self) -> int:
         """Memory of all of it."""
         return self.keys.nbytes + self.payload.nbytes + int(self.meta.nbytes + self.pool.nbytes)
-
-    @property
-    def count(self) -> int:
-        """How many versions are held, if none was dropped since: an upper bound that costs nothing."""
-        return self.payload.used
 
     def coming(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Make room for versions that are about to be put, in the order of arrival.
@@ -89,7 +85,7 @@ class StreamVersions:
     def put(self, table: pa.Table) -> None:
         """Put versions that a segment holds; they were accepted once and are again."""
         codes, coming = self.coming(table)
-        compiled_stream.put_versions(codes, coming, self.meta, self.pool, self._config.has_known)
+        self.count += compiled_stream.put_versions(codes, coming, self.meta, self.pool, self._config.has_known)
 
     def scratch(self) -> NDArray[np.int64]:
         """Room for the versions of any one key, for KNOWN AS OF."""
@@ -110,11 +106,10 @@ class StreamVersions:
         retention = self._config.retention_us
         expires = retention is not None and now != UNSET
         horizon = max(now - (retention or 0), UNSET + 1) if expires else 0
-        total = int(self.meta[: self.keys.size, LENGTH].sum())
-        packed, rows = np.empty((total, 4), np.int64), np.empty(total, np.int64)
+        packed, rows = np.empty((self.count, 4), np.int64), np.empty(self.count, np.int64)
         size = self.keys.size
         self._used = compiled_stream.pack(self.meta, size, self.pool, horizon, expires, packed, rows)
-        self.pool = packed[: self._used]
+        self.pool, self.count = packed[: self._used], self._used
         self.payload.keep(rows[: self._used])
 
     def table(self) -> pa.Table:

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from udtf.operators.as_of_columns import ints_of, one_chunk, presence_of
-from udtf.operators.as_of_kernel import FATES, UNSET
+from udtf.operators import compiled_stream
+from udtf.operators.as_of_columns import ints_of, one_chunk, presence_of, truth_of
+from udtf.operators.as_of_config import limit
+from udtf.operators.as_of_kernel import ACCEPTED, FATES, UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from udtf.metrics import Metrics
 
 _DAY_US = 86_400_000_000
 _LAST_DAY = (2**63 - 1) // _DAY_US
@@ -48,6 +52,90 @@ def keys_present(columns: Sequence[pa.Array]) -> NDArray[np.bool_]:
     return present
 
 
+def keys_of(table: pa.Table, n_keys: int) -> list[pa.Array]:
+    """The key columns."""
+    return [one_chunk(table[f"__k{number}"]) for number in range(n_keys)]
+
+
+def hashes_of(table: pa.Table) -> NDArray[np.int64]:
+    """The hash of every key."""
+    hashes: NDArray[np.int64] = one_chunk(table["__hash"]).to_numpy()
+    return hashes
+
+
+def flags_of(table: pa.Table) -> NDArray[np.int8]:
+    """Of table rows: 2 for a tombstone, plus 1 where the filter over the table is true (6.8)."""
+    flags = np.ones(len(table), np.int8)
+    if "__pass" in table.column_names:
+        flags[~truth_of(one_chunk(table["__pass"]))] = 0
+    if "__deleted" in table.column_names:
+        flags += 2 * truth_of(one_chunk(table["__deleted"])).astype(np.int8)
+    return flags
+
+
+def puts_before(sides: NDArray[np.int8], is_accepted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each stream row, how many of the accepted table rows came before it."""
+    places = np.flatnonzero(sides == 0)
+    counts = np.zeros(len(is_accepted) + 1, np.int64)
+    np.cumsum(is_accepted, out=counts[1:])
+    before: NDArray[np.int64] = counts[places - np.arange(len(places))]
+    return before
+
+
+class Decided:
+    """Which rows of an input are accepted where nothing waits and nothing expires: A, 4.1, B9.
+
+    Args:
+        table: the input.
+        time: its time column.
+        n_keys: how many key columns it has.
+        now: its stream time before.
+        max_future_us: refuse rows further ahead of it.
+        keeps_null_keys: rows with a NULL key are accepted.
+
+    Attributes:
+        now: stream time after.
+        is_accepted: by row.
+        accepted: the rows.
+        has_key: by row.
+    """
+
+    def __init__(
+        self,
+        table: pa.Table,
+        time: str,
+        n_keys: int,
+        now: int | None,
+        max_future_us: int | None,
+        keeps_null_keys: bool = False,
+    ) -> None:
+        """Decide on every row."""
+        column = one_chunk(table[time])
+        times, has_time = micros_of(column), is_present(column)
+        self.has_key = keys_present(keys_of(table, n_keys))
+        admitted = np.ones_like(self.has_key) if keeps_null_keys else self.has_key
+        self._fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        before = UNSET if now is None else now
+        after = compiled_stream.decide_left(
+            times, has_time, admitted, before, limit(max_future_us), -1, self._fates, self._clock
+        )
+        self.now = None if after == UNSET else int(after)
+        self._times = pa.array(times, mask=~has_time)
+        self.is_accepted = self._fates == ACCEPTED
+        self.accepted = np.flatnonzero(self.is_accepted)
+
+    def refused(self, table: pa.Table, name: str) -> pa.Table:
+        """The other rows, as late rows of an operator."""
+        return refused(table, np.flatnonzero(~self.is_accepted), self._fates, self._times, self._clock, name)
+
+
+def count_refused(metrics: Metrics, late: Sequence[pa.Table]) -> None:
+    """Count late rows by reason."""
+    for table in late:
+        for reason in table["_reason"].value_counts().to_pylist() if len(table) else []:
+            metrics.add(reason["values"], reason["counts"])
+
+
 def refused(
     table: pa.Table, rows: NDArray[np.int64], fates: NDArray[np.int8], times: pa.Array, clock: Any, name: str
 ) -> pa.Table:
@@ -72,9 +160,11 @@ def refused(
     return late.append_column("_lateness", pa.array(lateness, mask=unknown))
 
 
-def taken(column: pa.Array, more: pa.Array | None, rows: NDArray[np.int64]) -> pa.Array:
+def taken(column: pa.ChunkedArray, more: pa.ChunkedArray | None, rows: NDArray[np.int64]) -> pa.Array:
     """Some rows of a column that may go on in another one; all of them cost nothing."""
-    whole = column if more is None or len(more) == 0 else pa.concat_arrays([column, more])
+    whole = one_chunk(column)
+    if more is not None and len(more):
+        whole = pa.concat_arrays([whole, one_chunk(more)])
     if len(rows) == len(whole) and np.array_equal(rows, np.arange(len(rows))):
         return whole
     return whole.take(pa.array(rows))
@@ -83,7 +173,7 @@ def taken(column: pa.Array, more: pa.Array | None, rows: NDArray[np.int64]) -> p
 def ordered(left: pa.Table, causes: NDArray[np.int64], count: int) -> tuple[list[Any], list[str]]:
     """The order columns of each output row: those of the stream row that caused it, and its number within the cause."""
     names = [f"__o{number}" for number in range(count)]
-    columns = [taken(one_chunk(left[name]), None, causes) for name in names]
+    columns = [taken(left[name], None, causes) for name in names]
     places = np.arange(len(causes))
     is_first = np.ones(len(causes), np.bool_)
     is_first[1:] = causes[1:] != causes[:-1]
