@@ -200,7 +200,7 @@ class AsOfReader:
             clause.reason = cursor.expect_name("a name").name if cursor.take("AS") else "match_reason"
             return "WITH REASON"
         if cursor.take("LATE", "TO"):
-            clause.late_to = self._table_name(cursor)
+            clause.late_to = self.table_name(cursor)
             return "LATE TO"
         return None
 
@@ -229,7 +229,8 @@ class AsOfReader:
             items.append(cursor.span_from(start))
         return tuple(items)
 
-    def _table_name(self, cursor: Cursor) -> str:
+    def table_name(self, cursor: Cursor) -> str:
+        """The name of the table behind LATE TO, as written."""
         start = cursor.index
         cursor.expect_name("the name of a table")
         while cursor.symbol() == ".":

@@ -1,4 +1,4 @@
-"""The clauses of the AS OF join as they were written: spans and words, nothing resolved yet."""
+"""Our clauses of a FROM clause as they were written: spans and words, nothing resolved yet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlx.dialect import Span
 
 Spelling = Literal["as_of", "system_time", "match_condition", "asof_alias"]
 Direction = Literal["backward", "forward", "nearest"]
+Late = Literal["forward", "drop", "to"]
 
 
 @dataclass
@@ -33,5 +34,29 @@ class AsOfClause:
     ties: tuple[Span, ...] = ()
     known: Span | None = None
     reason: str | None = None
+    late_to: str | None = None
+    options: dict[str, Span] = field(default_factory=dict)
+
+
+@dataclass
+class DeduplicateClause:
+    """One DEDUPLICATE WITHIN: its interval, what makes rows duplicates, its options with the span of each.
+
+    Attributes:
+        head: span of DEDUPLICATE WITHIN.
+        interval_us: how far apart duplicates lie at most.
+        by: spans of the BY expressions.
+        time: span of the ON TIME expression.
+        keeps_last: KEEP LAST was written.
+        late: what was written behind LATE; late_to: the table of LATE TO.
+        options: option name to span of the whole option.
+    """
+
+    head: Span
+    interval_us: int = 0
+    by: tuple[Span, ...] = ()
+    time: Span | None = None
+    keeps_last: bool = False
+    late: Late | None = None
     late_to: str | None = None
     options: dict[str, Span] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from catalog.entries import Column, Entry
 from sqlx.bind import Binder
 from sqlx.cut import check_leftovers, is_query, merge_using, operand_start, read_by_left, with_clause
+from sqlx.deduplication import deduplicate_pipe, deduplicate_relation
 from sqlx.dialect import Span
 from sqlx.edits import Edits
 from sqlx.errors import UnsupportedError
@@ -85,10 +86,12 @@ class Compiler:
         for level in scan(self.text).walk():
             for block in level.blocks:
                 self._block(block)
+            for pipe in level.pipes:
+                deduplicate_pipe(self, level, pipe)
         check_leftovers(self.text, self.edits)
         sql = self.edits.render()
         columns = self._columns_of(sql) if self.nodes and is_query(self.text) else ()
-        fragment = Fragment(sql, columns, self._reads(sql))
+        fragment = Fragment(sql, columns, self.reads(sql))
         return Plan(fragment, self.text, self.streaming, tuple(dict.fromkeys(self.notes)), self.edits.origin)
 
     def _columns_of(self, sql: str) -> tuple[Column, ...]:
@@ -97,7 +100,8 @@ class Compiler:
             raise refused(self.binder, self.text, self.edits if self.nodes else None)
         return columns
 
-    def _reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
+    def reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
+        """The nodes that a query reads."""
         return tuple((name, node) for name, node in self.nodes.items() if name in sql)
 
     def _block(self, block: Block) -> None:
@@ -126,6 +130,10 @@ class Compiler:
         return known
 
     def _relation(self, block: Block, relation: Relation) -> list[Known]:
+        if relation.inner is not None:
+            self._relation(block, relation.inner)
+            deduplicate_relation(self, block, relation)
+            return [Known(Visible(self._name_of(relation), ()), relation)]
         if relation.kind == "group" and relation.group is not None:
             inner = self._item(block, relation.group)
             if relation.alias is None:
@@ -171,6 +179,8 @@ class Compiler:
     def _as_of(self, block: Block, item: FromItem, join: Join, known: list[Known]) -> list[Known]:
         reader = RightSideReader(self.binder, self.text, self.streaming)
         assert join.as_of is not None
+        if join.relation.inner is not None:
+            self._relation(block, join.relation)
         if join.relation.lateral:
             raise UnsupportedError("AS_OF_JOIN.RIGHT_SIDE", self.text, join.relation.span.pair, found="LATERAL")
         if join.as_of.spelling in ("as_of", "system_time"):
@@ -190,16 +200,23 @@ class Compiler:
         body = self.edits.render(relation.body)
         body += "".join(f" {part.of(self.text)}" for part in (relation.travel, relation.extra) if part is not None)
         sql = f"{prefix}SELECT * FROM {body}"
-        columns = self._bound(sql, relation)
+        columns = self.bound(sql, relation)
         arrival = self.binder.arrival(body) if not prefix else "monotonically_increasing_id()"
         sql = f"{prefix}SELECT *, {arrival} AS __order0 FROM {body}"
         side = RightSide(sql, columns, ("__order0",), (), None, relation.visible_name or "the right side")
         return renamed(side, relation.columns, self.text) if relation.columns else side
 
-    def _bound(self, sql: str, relation: Relation) -> tuple[Column, ...]:
+    def bound(self, sql: str, relation: Relation | None) -> tuple[Column, ...]:
+        """The columns of a query over a relation.
+
+        Raises:
+            BindError: there is no such relation.
+        """
         columns = self.binder.columns(sql)
         if columns is not None:
             return columns
+        if relation is None:
+            raise refused(self.binder, self.text, self.edits if self.nodes else None)
         check_relation(self.binder, self.text, relation, self.edits.render(relation.body))
         raise refused(self.binder, self.text, None)
 
@@ -247,8 +264,8 @@ class Compiler:
         return builder
 
     def _with_reads(self, node: AsOfJoin | TableLookup) -> AsOfJoin | TableLookup:
-        left = replace(node.left, reads=self._reads(node.left.sql))
-        right = replace(node.right, reads=self._reads(node.right.sql))
+        left = replace(node.left, reads=self.reads(node.left.sql))
+        right = replace(node.right, reads=self.reads(node.right.sql))
         return replace(node, left=left, right=right)
 
     def _shown(self, visible: Visible, inputs: Inputs) -> list[tuple[int, Column]]:
@@ -269,7 +286,7 @@ class Compiler:
             return known.visible
         sql = f"{prefix}SELECT `{known.visible.name}`.* FROM {left_from}"
         relation = known.relation
-        columns = self._bound(sql, relation) if relation is not None else self._columns_of(sql)
+        columns = self.bound(sql, relation) if relation is not None else self._columns_of(sql)
         named = relation is not None and relation.alias is None
         qualifiers = relation.parts[:-1] if relation is not None and named else ()
         return Visible(known.visible.name, columns, qualifiers)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.as_of_reader import AsOfReader
 from sqlx.cursor import Cursor
+from sqlx.deduplicate_reader import DeduplicateReader
 from sqlx.dialect import CLAUSE_PAIRS, Span, Token
 from sqlx.structure import FromItem, Join, Level, Relation
 from sqlx.words import AFTER_QUERY, JOIN_WORDS, NO_ALIAS, QUERY_WORDS, TAIL_WORDS, TRAVEL_WORDS
@@ -21,6 +22,7 @@ class FromReader:
         self.scanner = scanner
         self.tokens = scanner.tokens
         self.as_of = AsOfReader(self)
+        self.deduplicate = DeduplicateReader(self)
         self.level: Level | None = None
         self.qualifying = [
             token.start
@@ -76,7 +78,7 @@ class FromReader:
         self._extensions(cursor, found)
         self.name(cursor, found)
         found.span = cursor.span_from(start)
-        return found
+        return self.deduplicate.wrapped(cursor, found, start, level)
 
     def _is_stream(self, cursor: Cursor) -> bool:
         following = cursor.peek(1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from catalog.entries import Column, Entry
 from udtf.operators.as_of_join import AsOfJoinConfig
+from udtf.operators.deduplicate import DeduplicateConfig
 from udtf.operators.table_lookup import TableLookupConfig
 
 
@@ -111,6 +112,35 @@ class TableLookup(PlanNode):
 
 
 @dataclass(frozen=True)
+class Deduplicate(PlanNode):
+    """Rows of a relation without those that are duplicates within an interval (KIP-655, semantics.md 16).
+
+    Attributes:
+        name: the name under which the fragments above read the result.
+        input: columns ``__k0 …``, ``__time``? (without it: the record's event time), ``__seq``?, ``__arrival0 …``?,
+            then payload ``_l0 …``.
+        config: what the operator's logic needs to know.
+        columns: result columns, the payload.
+        table: name of the relation, for messages.
+        late_to: table that keeps late rows, or None.
+    """
+
+    name: str
+    input: Fragment
+    config: DeduplicateConfig
+    columns: tuple[Column, ...]
+    table: str
+    late_to: str | None = None
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        return (self.input,)
+
+
+Operator = AsOfJoin | TableLookup | Deduplicate
+
+
+@dataclass(frozen=True)
 class Plan:
     """A compiled query.
 
@@ -128,6 +158,6 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     origin: Callable[[int], int] = field(default=lambda offset: offset, compare=False)
 
-    def operators(self) -> tuple[AsOfJoin | TableLookup, ...]:
+    def operators(self) -> tuple[Operator, ...]:
         """The temporal operators, inputs first."""
-        return tuple(n for n in self.root.walk() if isinstance(n, (AsOfJoin, TableLookup)))
+        return tuple(n for n in self.root.walk() if isinstance(n, Operator))

@@ -77,7 +77,8 @@ class RightSideReader:
             return self._name(relation, level, text)
         if relation.kind == "query" and relation.query is not None:
             return self._query(relation.query, text, relation.visible_name or "the subquery")
-        return self._refuse("a table function" if relation.kind == "function" else "more than one relation")
+        found = {"function": "a table function", "deduplicated": "DEDUPLICATE"}
+        return self._refuse(found.get(relation.kind, "more than one relation"))
 
     def _name(self, relation: Relation, level: Level, text: str) -> RightSide:
         name = relation.parts[-1]
@@ -199,7 +200,7 @@ def entry_side(entry: Entry, binder: Binder, streaming: bool) -> RightSide:
     """The versions of a table of our catalog, as they arrived."""
     source = replace(entry, relation=quoted_path(entry.name)) if streaming else entry
     by_arrival = not streaming and entry.sequence_by is None and entry.valid_from is None
-    arrival = _arrival(entry, binder) if by_arrival else ()
+    arrival = arrival_of(entry, binder) if by_arrival else ()
     hidden = ["__time"]
     hidden += ["__seq"] if entry.sequence_by else []
     hidden += ["__deleted"] if entry.delete_when or entry.valid_from else []
@@ -209,7 +210,7 @@ def entry_side(entry: Entry, binder: Binder, streaming: bool) -> RightSide:
     return RightSide(versions_sql(source, arrival), entry.columns, tuple(hidden), keys, entry, entry.name)
 
 
-def _arrival(entry: Entry, binder: Binder) -> tuple[str, ...]:
+def arrival_of(entry: Entry, binder: Binder) -> tuple[str, ...]:
     """How the rows arrived: what the definition kept of it, else what the binder knows of its relation."""
     kept = entry.arrival
     return kept if kept and not any("_metadata" in k for k in kept) else (binder.arrival(entry.relation),)

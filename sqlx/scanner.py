@@ -117,6 +117,8 @@ class Scanner:
         items: list[FromItem] = []
         if cursor.symbol(1) != ";" and cursor.peek(1) is not None and cursor.take("FROM"):  # FROM at the end is a name
             items = self.reader.items(cursor, level)
+            if len(items) == 1 and pipe:
+                self.reader.deduplicate.piped(cursor, items[0], level)
         tail = self._until(cursor, level, _SET_WORDS)
         if pipe:
             self.reader.as_of.check_pipes(tail)
@@ -131,6 +133,8 @@ class Scanner:
                 break
             if cursor.symbol() == "(":
                 self.inside(cursor, level)
+            elif self.reader.deduplicate.is_pipe(cursor):
+                self.reader.deduplicate.pipe(cursor, level)
             else:
                 cursor.index += 1
         return Span(start, cursor.last_end if cursor.index > first else start)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sqlx.clauses import AsOfClause
+from sqlx.clauses import AsOfClause, DeduplicateClause
 from sqlx.dialect import Span, Token
 
 
@@ -17,7 +17,8 @@ class Relation:
     """One relation of a FROM clause.
 
     Attributes:
-        kind: "name", "query" (subquery), "group" (joins in parentheses), "function", "values" or "other".
+        kind: "name", "query" (subquery), "group" (joins in parentheses), "function", "values", "deduplicated" or
+            "other".
         span: the relation with its alias.
         body: the relation without alias and STREAM.
         parts: the parts of a plain name.
@@ -30,6 +31,7 @@ class Relation:
         call: lower-case name of a table function.
         query: the level inside the parentheses of a subquery.
         group: the relations inside the parentheses of a group.
+        inner: the relation before DEDUPLICATE; deduplicate: the clause; own_alias: the alias stands behind the clause.
     """
 
     kind: str
@@ -47,6 +49,9 @@ class Relation:
     call: str = ""
     query: Level | None = None
     group: FromItem | None = None
+    inner: Relation | None = None
+    deduplicate: DeduplicateClause | None = None
+    own_alias: bool = False
 
     @property
     def visible_name(self) -> str | None:
@@ -117,12 +122,21 @@ class Cte:
 
 
 @dataclass
+class Pipe:
+    """A pipe operator ``|> DEDUPLICATE …``; its input is the query of the level up to it."""
+
+    span: Span
+    clause: DeduplicateClause
+
+
+@dataclass
 class Level:
     """What stands between one pair of parentheses (or the whole statement): blocks, CTEs, and levels inside.
 
     Attributes:
         parent: the level around it.
         position: offset of its opening parenthesis in the parent, for the scope of CTEs.
+        pipes: deduplications among the pipe operators of its query.
     """
 
     span: Span
@@ -132,6 +146,7 @@ class Level:
     children: list[Level] = field(default_factory=list)
     cte: Cte | None = None
     recursive: bool = False
+    pipes: list[Pipe] = field(default_factory=list)
 
     def walk(self) -> list[Level]:
         """This level after all levels inside it, so the innermost come first."""

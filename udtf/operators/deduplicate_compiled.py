@@ -14,6 +14,7 @@ for _part in (
     kernel.is_outlier,
     kernel.verdict,
     kernel.place_of,
+    kernel.close_group,
 ):
     register_jitable(_part)
 

@@ -83,27 +83,10 @@ def place_of(table_ids: Any, table_refs: Any, key_id: Any) -> int:
 
 
 def deduplicate_rows(
-    row: int,
-    ids: Any,
-    times: Any,
-    absent: Any,
-    keyless: Any,
-    sequences: Any,
-    interval: Any,
-    max_future: Any,
-    keeps_last: bool,
-    first_ref: Any,
-    clock: Any,
-    table_ids: Any,
-    table_refs: Any,
-    table_times: Any,
-    table_sequences: Any,
-    verdicts: Any,
-    owners: Any,
-    stream_times: Any,
-    closed_refs: Any,
-    closed_times: Any,
-) -> int:
+    row: int, ids: Any, times: Any, absent: Any, keyless: Any, sequences: Any, interval: Any, max_future: Any,
+    keeps_last: bool, first_ref: Any, clock: Any, table_ids: Any, table_refs: Any, table_times: Any,
+    table_sequences: Any, verdicts: Any, owners: Any, stream_times: Any, closed_refs: Any, closed_times: Any,
+) -> int:  # fmt: skip
     """Judge rows in the order of arrival, from `row` on.
 
     Args:
@@ -118,7 +101,7 @@ def deduplicate_rows(
         keeps_last: an entry keeps its last row, and a group that has closed goes to `closed_refs`, `closed_times`.
         first_ref: the entry of row r gets the reference `first_ref + r`.
         clock: [stream time, 1 if it is set, used places of the table, closed groups]; all of them are moved.
-        table_ids: with the other tables the store, by `place_of`; the row before an entry's is `table_refs`.
+        table_ids: with the other tables the store, by `place_of`.
         table_refs: EMPTY, GONE or the reference of the row of an entry.
         table_times: of the entries.
         table_sequences: of the entries; empty as `sequences`.
@@ -133,37 +116,31 @@ def deduplicate_rows(
     """
     most = len(table_ids) - (len(table_ids) >> 2)
     while row < len(ids):
-        owners[row] = EMPTY
         time = times[row]
+        owners[row] = EMPTY
         if len(absent) > 0 and absent[row]:
             verdicts[row] = NULL_TIME
         elif clock[1] and is_outlier(time, clock[0], max_future):
             verdicts[row] = FUTURE
+        elif clock[2] >= most:
+            return row
         else:
-            if clock[2] >= most:
-                return row
             clock[0] = max(clock[0], time) if clock[1] else time  # a row that is dropped moves it, too (16.7)
             clock[1] = 1
-            if len(keyless) > 0 and keyless[row]:
-                verdicts[row] = NULL_KEY
-            else:
-                oldest = horizon(clock[0], interval)
+            verdicts[row] = NULL_KEY
+            if len(keyless) == 0 or not keyless[row]:
                 place = place_of(table_ids, table_refs, ids[row])
-                ref = table_refs[place]
-                lives = ref >= 0 and is_live(table_times[place], oldest)
-                same = False
-                if lives:
-                    owners[row] = ref
-                    if len(sequences) > 0 and not keeps_last:
-                        same = sequences[row] == table_sequences[place] and sequences[row] != _LEAST
-                elif ref >= 0 and keeps_last:
-                    closed_refs[clock[3]], closed_times[clock[3]] = ref, table_times[place]
-                    clock[3] += 1
-                    table_refs[place] = GONE
-                found = verdict(lives, table_times[place], same, time, oldest, interval)
+                oldest = horizon(clock[0], interval)
+                if keeps_last:
+                    close_group(place, oldest, clock, table_refs, table_times, closed_refs, closed_times)
+                if table_refs[place] >= 0 and is_live(table_times[place], oldest):
+                    owners[row] = table_refs[place]
+                same = len(sequences) > 0 and not keeps_last and sequences[row] == table_sequences[place]
+                same = same and sequences[row] != _LEAST
+                found = verdict(owners[row] >= 0, table_times[place], same, time, oldest, interval)
                 verdicts[row] = found
                 if found == STORED:
-                    clock[2] += ref == EMPTY
+                    clock[2] += table_refs[place] == EMPTY
                     table_ids[place], table_times[place], table_refs[place] = ids[row], time, first_ref + row
                     if len(sequences) > 0:
                         table_sequences[place] = sequences[row]
@@ -172,6 +149,16 @@ def deduplicate_rows(
         stream_times[row] = clock[0] if clock[1] else _LEAST
         row += 1
     return row
+
+
+def close_group(
+    place: int, oldest: Any, clock: Any, table_refs: Any, table_times: Any, closed_refs: Any, closed_times: Any
+) -> None:
+    """Take the group at a place out if it is complete; it is given out with its batch."""
+    if table_refs[place] >= 0 and not is_live(table_times[place], oldest):
+        closed_refs[clock[3]], closed_times[clock[3]] = table_refs[place], table_times[place]
+        clock[3] += 1
+        table_refs[place] = GONE
 
 
 def put_entries(
