@@ -22,6 +22,8 @@ from sqlx.java_errors import JavaErrors
 from sqlx.lower import with_results
 from sqlx.probes import probing
 from sqlx.statements import SessionStatements, may_be_ours
+from sqlx.streaming.reads import look_again
+from sqlx.streaming.registry import registry
 from sqlx.views import where_written
 
 _log = logging.getLogger("sqlx")
@@ -53,6 +55,7 @@ class TemporalParser:
             Py4JJavaError: for Java, which gets the exception that it holds; any other would show Python's stack trace.
         """
         try:
+            look_again(self._session, text, self._front.queries)
             if not may_be_ours(text):
                 return delegate(text)
             return self._parse_ours(text, context, delegate)
@@ -143,6 +146,7 @@ class FrontEnd:
     def __init__(self, spark_context: Any) -> None:
         self._context = spark_context
         self.errors = JavaErrors(spark_context)
+        self.queries = registry(spark_context)
         self._kept: list[Any] = []
         self._delegates: dict[str, Any] = {}
         self._sessions: dict[str, SessionStatements] = {}

@@ -13,12 +13,15 @@ from catalog.statements import Lowered
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
-from sqlx.errors import UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
 from sqlx.spark_binder import SparkBinder
 from sqlx.stages import explain_plan
+from sqlx.streaming.commands import carry_out
+from sqlx.streaming.live import Live
+from sqlx.streaming.parse import StreamingTable, parse_streaming
+from sqlx.streaming.queries import carets_in, plain_stream
 from sqlx.views import create_temporary_view, create_view, view_head
 
 if TYPE_CHECKING:
@@ -94,7 +97,9 @@ class SessionStatements:
             tokens = tokenize(text)
         except LexicalError:
             return None
-        _refuse_streaming(text, tokens)
+        running = parse_streaming(text, tokens)
+        if running is not None:
+            return Rewritten(*carry_out(self.spark, running, self.live))
         if not accepted or _words(tokens, 3)[:1] == ["CREATE"]:
             definition = parse_definition(text)
             if definition is not None:
@@ -118,6 +123,12 @@ class SessionStatements:
     def plan(self, text: str, portable: bool = False) -> Plan:
         """The plan of a query, or of a statement around one; a portable one names no files of today."""
         return compile_query(text, self._binder(portable))
+
+    def live(self, statement: StreamingTable, tasks: int) -> Live:
+        """The query of a streaming statement, lowered to a live stream of that many tasks."""
+        del tasks
+        with carets_in(statement.text, statement.query_start):
+            return plain_stream(compile_query(statement.query, self._binder(), streaming=True), self.spark)
 
     def _binder(self, portable: bool = False) -> SparkBinder:
         return SparkBinder(self.spark, self.catalog, portable, self._parser)
@@ -143,21 +154,6 @@ class SessionStatements:
         if plan.root.columns:
             return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark, binder.analyzed))
         return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
-
-
-def _refuse_streaming(text: str, tokens: tuple[Token, ...]) -> None:
-    """Statements about running streams: Spark fails on the one it parses, and this version runs none.
-
-    Raises:
-        UnsupportedError: it is one of them.
-    """
-    words = _words(tokens, 5)
-    at = words.index("STREAMING") if "STREAMING" in words else -1
-    head = {"CREATE", "SHOW", "DESCRIBE", "STOP", "ALTER"} & set(words[:1])
-    if head and at > 0 and words[at + 1 : at + 2] in (["TABLE"], ["QUERIES"], ["QUERY"]):
-        span = (tokens[0].start, tokens[at + 1].end)
-        what = f"{text[slice(*span)].upper()} is not part of it"
-        raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", text, span, what=what)
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:

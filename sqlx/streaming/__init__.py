@@ -1,0 +1,1 @@
+"""Running streams on Spark: CREATE STREAMING TABLE, its sinks, checkpoints and metrics, and the list of what runs."""

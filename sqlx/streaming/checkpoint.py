@@ -1,0 +1,139 @@
+"""What a checkpoint belongs to: a file of ours beside Spark's, written at the first start and checked later.
+
+Spark checks its own sources and state only; under another query the same checkpoint would silently skip what the old
+one has read, and other TASKS would look for their state where it is not.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+import sqlx
+from sqlx.errors import RunError
+from sqlx.streaming.folders import Folder
+from sqlx.streaming.parse import StreamingTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE = "_sqlx.json"
+#: The number of what a checkpoint of ours looks like: this file, and the state that Spark keeps for our operators.
+FORMAT = 1
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a checkpoint belongs to.
+
+    Attributes:
+        query: the query as written.
+        fingerprint: what its operators, TASKS and state are, as text.
+        tasks: TASKS.
+        table: the name of the table, or of the sink's query.
+        sink: the format of the sink.
+        location: where the table's files are; "" where the sink has none.
+    """
+
+    query: str
+    fingerprint: str
+    tasks: int
+    table: str
+    sink: str
+    location: str = ""
+
+
+class Checkpoint:
+    """The checkpoint of one streaming table.
+
+    Args:
+        spark: the session.
+        statement: what asks for it, for messages.
+        path: its folder.
+    """
+
+    def __init__(self, spark: SparkSession, statement: StreamingTable, path: str) -> None:
+        self._statement = statement
+        self.folder = Folder(spark, path)
+        if self.folder.is_file:
+            raise self._error("STREAMING.CHECKPOINT_IS_FILE")
+
+    @property
+    def path(self) -> str:
+        """Its folder, as Spark takes it."""
+        return self.folder.path
+
+    def stored(self) -> Identity | None:
+        """What the checkpoint belongs to; None where there is none yet.
+
+        Raises:
+            RunError: it is broken, of another version, or the folder holds something else.
+        """
+        text = self.folder.read(FILE)
+        if text is None:
+            if any(not name.startswith(".") for name in self.folder.names()):
+                raise self._error("STREAMING.CHECKPOINT_FOREIGN")
+            return None
+        try:
+            facts = json.loads(text)
+            found = facts["format"]
+            if found == FORMAT:
+                return Identity(**{field.name: facts[field.name] for field in fields(Identity)})
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=f"{FILE}: {error}") from error
+        raise self._error("STREAMING.CHECKPOINT_FORMAT", found=found, known=FORMAT, product=facts.get("product", "?"))
+
+    def write(self, identity: Identity) -> None:
+        """Say what the checkpoint belongs to."""
+        facts = {"format": FORMAT, "product": f"sqlx {sqlx.__version__}", **asdict(identity)}
+        self.folder.write(FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+    def check(self, stored: Identity, wanted: Identity) -> None:
+        """Refuse the checkpoint of something else.
+
+        Raises:
+            RunError: it says what differs.
+        """
+        difference = difference_of(stored, wanted)
+        if difference:
+            raise self._error("STREAMING.CHECKPOINT_OTHER_QUERY", difference=difference, name=wanted.table)
+
+    @property
+    def has_results(self) -> bool:
+        """Whether a micro-batch was finished."""
+        return any(name.isdigit() for name in self.folder.names("commits"))
+
+    def _error(self, condition: str, **parameters: object) -> RunError:
+        span = self._statement.span("CHECKPOINT")
+        return RunError(condition, self._statement.text, span, path=self.folder.shown, **parameters)
+
+
+def difference_of(stored: Identity, wanted: Identity) -> str:
+    """What differs, in words; "" where nothing does.
+
+    >>> one = Identity("SELECT 1", "f", 16, "t", "parquet")
+    >>> difference_of(one, Identity("SELECT 1", "g", 8, "t", "parquet"))
+    'it was written with TASKS 16, this is TASKS 8'
+    """
+    if stored.table != wanted.table:
+        return f"it is that of `{stored.table}`, this is `{wanted.table}`"
+    if stored.sink != wanted.sink:
+        return f"it was written with USING {stored.sink}, this is USING {wanted.sink}"
+    if stored.tasks != wanted.tasks:
+        return f"it was written with TASKS {stored.tasks}, this is TASKS {wanted.tasks}"
+    if stored.fingerprint == wanted.fingerprint:
+        return ""
+    old, new = " ".join(stored.query.split()), " ".join(wanted.query.split())
+    if old == new:
+        return "what the names in its query mean has changed since (a definition, its columns or its retention)"
+    at = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    return f"its query reads {_around(old, at)}, this one {_around(new, at)}"
+
+
+def _around(text: str, at: int) -> str:
+    """The part of a query that differs."""
+    start = max(0, text.rfind(" ", 0, max(0, at - 20)) + 1) if at > 20 else 0
+    part = text[start : start + _SHOWN]
+    return f"`{'…' if start else ''}{part}{'…' if start + _SHOWN < len(text) else ''}`"

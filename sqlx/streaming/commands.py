@@ -1,0 +1,103 @@
+"""Carries out the statements about running streams in one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from catalog.statements import literal
+from sqlx.errors import BindError, did_you_mean
+from sqlx.streaming.live import Live
+from sqlx.streaming.parse import QueryCommand, ShowQueries, Statement, StreamingTable
+from sqlx.streaming.registry import RunningQuery, registry
+from sqlx.streaming.start import Starter
+from sqlx.streaming.tables import qualified
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: From a statement and its number of TASKS to its query, lowered.
+Lower = Callable[[StreamingTable, int], Live]
+_LISTED = ("name", "status", "sink", "trigger", "started", "batches", "rows", "checkpoint", "id", "error")
+
+
+def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[str | None, tuple[str, ...]]:
+    """Carry out a statement.
+
+    Args:
+        spark: the session.
+        statement: what was written.
+        lower: lowers the query of CREATE STREAMING TABLE.
+
+    Returns:
+        A query that shows its result, or None where it has none; and what to say beside.
+
+    Raises:
+        TemporalSqlError: it cannot be carried out.
+    """
+    if isinstance(statement, StreamingTable):
+        starter = Starter(spark, statement, lambda tasks: lower(statement, tasks))
+        starter.start()
+        return None, tuple(starter.notes)
+    if isinstance(statement, ShowQueries):
+        return rows_sql(_LISTED, [_listed(query) for query in registry(spark.sparkContext).all()]), ()
+    query = _find(spark, statement)
+    if statement.action == "DESCRIBE":
+        return rows_sql(("property", "value"), list(_described(query))), ()
+    query.stop()
+    return rows_sql(("name", "status"), [(query.name, query.status)]), ()
+
+
+def _find(spark: SparkSession, statement: QueryCommand) -> RunningQuery:
+    name = qualified(spark, statement.name).shown
+    query = registry(spark.sparkContext).find(name)
+    if query is None:
+        known = [query.name for query in registry(spark.sparkContext).all()]
+        asked = ".".join(statement.name)
+        parts = [name.rsplit(".", 1)[-1] for name in known]
+        suggestion = did_you_mean(statement.name[-1], parts if len(statement.name) == 1 else known)
+        raise BindError("STREAMING.UNKNOWN_QUERY", statement.text, statement.span, name=asked, suggestion=suggestion)
+    return query
+
+
+def _listed(query: RunningQuery) -> tuple[str | None, ...]:
+    totals, error = query.refresh(), query.error()
+    return (
+        query.name,
+        query.status,
+        query.sink,
+        str(query.trigger),
+        query.started.isoformat(timespec="seconds"),
+        str(totals.batches),
+        str(totals.rows),
+        query.checkpoint or None,
+        query.id,
+        None if error is None else str(error).splitlines()[0],
+    )
+
+
+def _described(query: RunningQuery) -> Iterable[tuple[str, str | None]]:
+    totals = query.refresh()
+    yield from zip(_LISTED[:5], _listed(query)[:5], strict=True)
+    yield "checkpoint", query.checkpoint or None
+    yield "id", query.id
+    error = query.error()
+    yield "error", None if error is None else str(error)
+    yield from totals.lines()
+
+
+def rows_sql(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
+    """A query of constant rows.
+
+    >>> rows_sql(("a",), [("x",), (None,)])
+    "SELECT * FROM VALUES ('x'), (CAST(NULL AS STRING)) AS t(`a`)"
+    """
+    listed = ", ".join(f"`{name}`" for name in names)
+    if not rows:
+        return "SELECT " + ", ".join(f"CAST(NULL AS STRING) AS `{name}`" for name in names) + " WHERE false"
+    texts = ", ".join(f"({', '.join(_value(value) for value in row)})" for row in rows)
+    return f"SELECT * FROM VALUES {texts} AS t({listed})"
+
+
+def _value(value: str | None) -> str:
+    return "CAST(NULL AS STRING)" if value is None else literal(value)

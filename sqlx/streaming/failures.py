@@ -1,0 +1,104 @@
+"""Why a running query ended, as an error of ours: what a user did gets its words, never a stack trace."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlx.errors import RunError, TemporalSqlError
+
+_WORKER = re.compile(r"udtf\.errors\.(?:StateError|OperatorError): \[([A-Z]+\.[A-Z_]+)\] ([^\n]*)")
+_STACK = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$", re.MULTILINE)
+_PYTHON_STACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
+_HINTS = {
+    "STATE.OTHER_QUERY": "Name another CHECKPOINT, or start anew with CREATE OR REPLACE STREAMING TABLE.",
+    "OPERATOR": "Change the query, or the rows that it reads.",
+    "STATE": "Restore the checkpoint from a copy, or start anew with CREATE OR REPLACE STREAMING TABLE.",
+}
+_SQLSTATES = {"STATE": "58030", "OPERATOR": "22000"}
+_MOST_CAUSES = 20
+
+
+class WorkerError(TemporalSqlError):
+    """An error that a worker raised on purpose: its condition is one of ``udtf.errors``.
+
+    Args:
+        condition: ``STATE.*`` or ``OPERATOR.*``.
+        message: what the worker said.
+        name: the streaming query.
+    """
+
+    def __init__(self, condition: str, message: str, name: str) -> None:
+        family = condition.split(".")[0]
+        self.condition, self.text, self.span = condition, None, None
+        self.parameters = {"message": message, "name": name}
+        self.sqlstate = _SQLSTATES.get(family, "XX000")
+        hint = _HINTS.get(condition) or _HINTS.get(family, "")
+        lines = [f"[{condition}] The streaming query `{name}` failed: {message}. SQLSTATE: {self.sqlstate}"]
+        Exception.__init__(self, "\n".join([*lines, *([f"HINT: {hint}"] if hint else [])]))
+        self._message = self.args[0]
+
+
+def failure_of(name: str, error: Any, raised: list[Exception]) -> TemporalSqlError:
+    """A Java exception of a streaming query as an error of ours.
+
+    Args:
+        name: the streaming query.
+        error: the StreamingQueryException.
+        raised: what Python parts of the query raised, the last one last.
+    """
+    for exception in reversed(raised):
+        if isinstance(exception, TemporalSqlError):
+            return exception
+    messages = [*causes(error), *(str(exception) for exception in reversed(raised))]
+    return error_from(name, messages)
+
+
+def error_from(name: str, messages: list[str]) -> TemporalSqlError:
+    """The error that the messages of a chain of causes stand for, the outermost first.
+
+    >>> str(error_from("t", ["Job aborted", "udtf.errors.StateError: [STATE.BROKEN] task 3 is broken"])).splitlines()[0]
+    '[STATE.BROKEN] The streaming query `t` failed: task 3 is broken. SQLSTATE: 58030'
+    """
+    for message in messages:
+        found = _WORKER.search(message)
+        if found is not None:
+            return WorkerError(found[1], found[2].strip().rstrip("."), name)
+    reason = next((text for message in reversed(messages) if (text := plain(message))), "no reason was given")
+    for condition, spoken in _SPOKEN.items():
+        if re.search(spoken, "\n".join(messages)):
+            return RunError(condition, name=name, reason=reason)
+    return RunError("STREAMING.QUERY_FAILED", name=name, reason=reason)
+
+
+#: What Spark says where a condition of ours says more.
+_SPOKEN = {
+    "STREAMING.SOURCE_GONE": (
+        r"PATH_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND|FileNotFoundException|FAILED_READ_FILE\.FILE_NOT_EXIST"
+    ),
+    "STREAMING.CHECKPOINT_BROKEN": (
+        r"CANNOT_LOAD_STATE_STORE|Malformed log file|Incomplete log file|MISSING_METADATA_FILE|STATE_STORE_.*CHECKSUM|"
+        r"batch \d+ doesn't exist|Failed to read log file|METADATA_FILE|offset log.*(?:corrupt|missing)"
+    ),
+}
+
+
+def causes(error: Any) -> list[str]:
+    """The messages of an exception and of its causes, the outermost first."""
+    found: list[str] = []
+    while error is not None and len(found) < _MOST_CAUSES:
+        kind, message = str(error.getClass().getSimpleName()), error.getMessage()
+        found.append(str(message) if message else kind)
+        error = error.getCause()
+    return found
+
+
+def plain(message: str) -> str:
+    r"""A message in one line, without stack traces, SQLSTATE and position.
+
+    >>> plain("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03\n\tat org.apache.A.b(A.scala:1)")
+    'Path does not exist: file:/x.'
+    """
+    text = _PYTHON_STACK.sub("", _STACK.sub("", message)).strip()
+    text = re.sub(r"\s*SQLSTATE: \w+", "", text.split("\n\n")[0])
+    return re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", " ".join(text.split()))

@@ -1,0 +1,289 @@
+"""Starts the query of a CREATE STREAMING TABLE: anew, or from where its checkpoint says that it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from catalog.definitions import name_text
+from catalog.spark import analysis_error
+from sqlx.errors import BindError, RunError, UnsupportedError
+from sqlx.streaming.batches import BatchSink, BatchWriter, Output
+from sqlx.streaming.checkpoint import Checkpoint, Identity
+from sqlx.streaming.late import late_outputs
+from sqlx.streaming.listening import listen
+from sqlx.streaming.live import Live, settings
+from sqlx.streaming.parse import StreamingTable
+from sqlx.streaming.registry import RunningQuery, registry
+from sqlx.streaming.sinks import PASSING, FileSink, NothingSink, Sink, find_sink
+from sqlx.streaming.tables import StreamTable, TableName, qualified
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+DEFAULT_TASKS = 16
+_LOOK_SECONDS = 0.02
+_CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")
+
+
+@dataclass
+class Starter:
+    """One start of one query.
+
+    Args:
+        spark: the session.
+        statement: what was written.
+        lower: from the number of TASKS to the query, lowered.
+        preview: a sink of the caller's own, in the place of the one that USING names.
+    """
+
+    spark: SparkSession
+    statement: StreamingTable
+    lower: Callable[[int], Live]
+    preview: BatchSink | None = None
+    notes: list[str] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    is_new: bool = field(default=False, init=False)
+    location: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self.name: TableName = qualified(self.spark, self.statement.name)
+        self.table = StreamTable(self.spark, self.name)
+        self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
+
+    def start(self) -> RunningQuery | None:
+        """Start it; None where IF NOT EXISTS finds it running.
+
+        Raises:
+            TemporalSqlError: it cannot be started, or ends at once.
+        """
+        running = registry(self.spark.sparkContext).find(self.name.shown)
+        if running is not None and running.query.isActive:
+            if self.statement.if_not_exists:
+                return None
+            if not self.statement.replace:
+                raise self._refused("STREAMING.ALREADY_RUNNING", name=self.name.shown)
+        live = self.lower(self.tasks)
+        self.notes += live.notes
+        if not live.frame.isStreaming:
+            raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
+        if running is not None and self.statement.replace:
+            running.stop()
+        checkpoint = self._prepare(live)
+        try:
+            self._make_table(live, checkpoint)
+            query = self._run(live, checkpoint)
+        except Exception:
+            if checkpoint is not None and self.is_new:
+                self._remove(checkpoint)
+            raise
+        self._wait_for_start(query)
+        return query
+
+    @property
+    def tasks(self) -> int:
+        """TASKS, or the setting ``sqlx.tasks``."""
+        return self.statement.tasks or int(self.spark.conf.get("sqlx.tasks", None) or DEFAULT_TASKS)
+
+    # checkpoint and tables
+
+    def _prepare(self, live: Live) -> Checkpoint | None:
+        """The checkpoint, written or checked, and the table, made or found."""
+        if self.sink.format == "memory" and self.statement.checkpoint:
+            hint = "Rows in memory end with the process: leave CHECKPOINT out, or write to files."
+            raise self._refused(
+                "DEFINITION.CLAUSE_NOT_HERE", "CHECKPOINT", clause="CHECKPOINT", kind="a table in memory", hint=hint
+            )
+        checkpoint = self._checkpoint()
+        if checkpoint is None:
+            return None
+        if self.statement.replace:
+            self._start_anew(checkpoint)
+        stored = checkpoint.stored()
+        if stored is not None and self._left_nothing(checkpoint, stored):
+            self._remove(checkpoint)
+            stored = None
+        wanted = self._identity(live, stored)
+        if stored is None:
+            self._refuse_leftovers()
+            checkpoint.write(wanted)
+            self.is_new = True
+        else:
+            checkpoint.check(stored, wanted)
+        self.location = wanted.location
+        return checkpoint
+
+    def _left_nothing(self, checkpoint: Checkpoint, stored: Identity) -> bool:
+        """Whether the query before failed in its first micro-batch: the corrected one may begin in its place."""
+        if stored.table != self.name.shown or checkpoint.has_results or self.sink.kind == "table":
+            return False
+        return not stored.location or not self.table.has_files(stored.location)
+
+    def _remove(self, checkpoint: Checkpoint) -> None:
+        if self.table.checkpoint == checkpoint.path:
+            self.table.drop()
+        checkpoint.folder.delete()
+
+    def _refuse_leftovers(self) -> None:
+        """A new stream over an old table would pass over its first batch ids, or mix with other rows."""
+        if self.sink.kind != "plain" and self.table.exists:
+            raise self._exists()
+        if self.sink.kind == "files" and self.table.has_files():
+            raise self._refused("STREAMING.FILES_EXIST", name=self.name.shown, path=self.table.location)
+
+    def _checkpoint(self) -> Checkpoint | None:
+        path = self.statement.checkpoint
+        if not path:
+            if self.sink.format in PASSING or self.preview is not None:
+                return None
+            database = "" if self.name.parts[-2] == "default" else f"{self.name.parts[-2]}."
+            path = f"{self.spark.conf.get('spark.sql.warehouse.dir')}/_checkpoints/{database}{self.name.parts[-1]}"
+        return Checkpoint(self.spark, self.statement, path)
+
+    def _identity(self, live: Live, stored: Identity | None) -> Identity:
+        location = stored.location if stored is not None else ""
+        if not location and self.sink.kind == "files":
+            given = {key.lower(): value for key, value in self.statement.options}
+            location = given.get("path") or self.table.location
+        return Identity(self.statement.query, live.fingerprint, self.tasks, self.name.shown, self.sink.format, location)
+
+    def _start_anew(self, checkpoint: Checkpoint) -> None:
+        """OR REPLACE: the table and the checkpoint go."""
+        stored = checkpoint.stored()
+        if stored is not None and stored.table != self.name.shown:
+            raise self._refused(
+                "STREAMING.CHECKPOINT_OTHER_QUERY",
+                "CHECKPOINT",
+                path=checkpoint.folder.shown,
+                difference=f"it is that of `{stored.table}`, this is `{self.name.shown}`",
+                name=self.name.shown,
+            )
+        if self.sink.kind != "plain" and self.table.exists and not self.table.checkpoint:
+            raise self._exists()
+        if stored is None and not self.table.exists:
+            return
+        if self.sink.kind != "plain":
+            self.table.drop()
+        checkpoint.folder.delete()
+        self.notes.append(
+            f"OR REPLACE: dropped the table {self.name.shown} and its checkpoint {checkpoint.folder.shown}; "
+            "the query reads its sources from their beginning."
+        )
+
+    def _make_table(self, live: Live, checkpoint: Checkpoint | None) -> None:
+        statement = self.statement
+        if checkpoint is None or self.sink.kind == "plain":
+            return
+        if self.table.exists:
+            if self.name.is_in_session_catalog and self.table.checkpoint != checkpoint.path:
+                raise self._exists()
+            return
+        has_files = self.sink.kind == "files" and self.table.has_files(self.location)
+        if checkpoint.has_results and not has_files:
+            raise self._refused(
+                "STREAMING.CHECKPOINT_WITHOUT_TABLE", name=self.name.shown, path=checkpoint.folder.shown
+            )
+        location = self.location if has_files and "path" not in {k.lower() for k, _ in statement.options} else ""
+        try:
+            self.table.create(
+                live.frame.schema, self.sink.format, checkpoint.path, statement.options, statement.properties, location
+            )
+        except PySparkException as error:
+            raise self._sink_refused(error) from error
+
+    # the query
+
+    def _run(self, live: Live, checkpoint: Checkpoint | None) -> RunningQuery:
+        outputs = late_outputs(self, live, checkpoint)
+        listen(self.spark)
+        with settings(self.spark, live.conf):
+            try:
+                query = self._begin(live, outputs, checkpoint)
+            except PySparkException as error:
+                raise self._start_refused(error) from error
+        running = RunningQuery(
+            name=self.name.shown,
+            sink=self.sink.format,
+            checkpoint="" if checkpoint is None else checkpoint.folder.shown,
+            trigger=self.statement.trigger,
+            query=query,
+            failures=self.failures,
+            quoted=name_text(self.name.parts[-2:]) if self.sink.kind == "files" else "",
+        )
+        registry(self.spark.sparkContext).add(running)
+        return running
+
+    def _begin(self, live: Live, late: list[Output], checkpoint: Checkpoint | None) -> StreamingQuery:
+        if late or self.preview is not None:
+            frame = live.fat if live.fat is not None else live.frame
+            main = Output(live.rows if live.rows is not None and late else _same, self._batch_sink())
+            writer = self._writer(frame, checkpoint).foreachBatch(BatchWriter([main, *late], self.failures))
+            return writer.start()
+        writer = self._writer(live.frame, checkpoint).format(self.sink.format).outputMode("append")
+        writer = writer.options(**{key: value for key, value in self.statement.options if key.lower() != "path"})
+        if self.sink.kind != "plain":
+            return writer.toTable(self.name.text)
+        path = next((value for key, value in self.statement.options if key.lower() == "path"), None)
+        return writer.start(path)
+
+    def _writer(self, frame: DataFrame, checkpoint: Checkpoint | None) -> DataStreamWriter:
+        writer = frame.writeStream.queryName(self.name.parts[-1])
+        if checkpoint is not None:
+            writer = writer.option("checkpointLocation", checkpoint.path)
+        trigger = self.statement.trigger
+        if trigger.available_now:
+            return writer.trigger(availableNow=True)
+        if trigger.every_us is not None:
+            return writer.trigger(processingTime=f"{trigger.every_us // 1000} milliseconds")
+        return writer
+
+    def _batch_sink(self) -> BatchSink:
+        if self.preview is not None:
+            return self.preview
+        if self.sink.kind == "files":
+            return FileSink(self.table.location, self.sink.file_format, self.statement.options)
+        return NothingSink()
+
+    def _wait_for_start(self, running: RunningQuery) -> None:
+        """Until it looks at its sources: what is wrong with them, or with the checkpoint, comes out here."""
+        waited = Event()
+        while running.is_starting():
+            waited.wait(_LOOK_SECONDS)
+        if self.statement.trigger.available_now and self.preview is None:
+            running.wait()
+        error = running.error()
+        if error is not None:
+            raise error
+
+    # what may be wrong
+
+    def _refused(self, condition: str, at: str = "NAME", /, **parameters: object) -> RunError:
+        return RunError(condition, self.statement.text, self.statement.span(at), **parameters)
+
+    def _exists(self) -> BindError:
+        statement = self.statement
+        return BindError("STREAMING.TABLE_EXISTS", statement.text, statement.span("NAME"), name=self.name.shown)
+
+    def _start_refused(self, error: PySparkException) -> Exception:
+        if any(condition in str(error.getCondition()) for condition in _CHANGING):
+            statement = self.statement
+            span = statement.span("USING") if "USING" in statement.spans else statement.span("NAME")
+            reason = analysis_error(error)
+            return UnsupportedError(
+                "STREAMING.ROWS_CHANGE", statement.text, span, format=self.sink.format, reason=reason
+            )
+        return self._sink_refused(error)
+
+    def _sink_refused(self, error: PySparkException) -> RunError:
+        reason: Any = analysis_error(error)
+        return self._refused("STREAMING.SINK", "USING", format=self.sink.format, name=self.name.shown, reason=reason)
+
+
+def _same(batch: DataFrame) -> DataFrame:
+    return batch

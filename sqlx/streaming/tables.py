@@ -1,0 +1,147 @@
+"""The tables that a stream writes: made where they are missing, found again where only their files are left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from catalog.definitions import name_parts, name_text, part_text
+from catalog.entries import Column
+from catalog.spark import type_text
+from catalog.statements import literal
+from sqlx.streaming.folders import Folder, absolute
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+#: The property of a table that says which checkpoint its rows come from.
+CHECKPOINT = "sqlx.checkpoint"
+_LOG = "_spark_metadata"
+SESSION_CATALOG = "spark_catalog"
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A qualified name: catalog, database, table."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As SQL."""
+        return name_text(self.parts)
+
+    @property
+    def shown(self) -> str:
+        """For people, and the name of its query: without what goes without saying."""
+        parts = self.parts[1:] if self.parts[0] == SESSION_CATALOG else self.parts
+        return ".".join(parts[1:] if parts[0] == "default" and len(parts) == 2 else parts)
+
+    @property
+    def is_in_session_catalog(self) -> bool:
+        """Whether Spark's own catalog keeps it."""
+        return self.parts[0] == SESSION_CATALOG
+
+
+def qualified(spark: SparkSession, parts: tuple[str, ...] | str) -> TableName:
+    """A name with its catalog and database, as they are current now."""
+    parts = name_parts(parts)
+    if len(parts) == 1:
+        parts = (spark.catalog.currentDatabase(), *parts)
+    return TableName(parts if len(parts) > 2 else (spark.catalog.currentCatalog(), *parts))
+
+
+class StreamTable:
+    """A table that a stream writes.
+
+    Args:
+        spark: the session.
+        name: its name.
+    """
+
+    def __init__(self, spark: SparkSession, name: TableName) -> None:
+        self.spark, self.name = spark, name
+        self._session: Any = spark._jsparkSession
+
+    @property
+    def exists(self) -> bool:
+        """Whether the catalog has it."""
+        return bool(self.spark.catalog.tableExists(self.name.text))
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint that its rows come from; "" where it is no table of a stream."""
+        if not self.exists or not self.name.is_in_session_catalog:
+            return ""
+        found = self._metadata.properties().get(CHECKPOINT)
+        return str(found.get()) if found.isDefined() else ""
+
+    @property
+    def location(self) -> str:
+        """The folder of its files, or the one that they would go to."""
+        if not self.name.is_in_session_catalog:
+            return ""
+        catalog = self._session.sessionState().catalog()
+        uri = self._metadata.location() if self.exists else catalog.defaultTablePath(self._identifier)
+        return str(uri.toString())
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns."""
+        return columns_of(self.spark.table(self.name.text).schema)
+
+    def has_files(self, location: str = "") -> bool:
+        """Whether a stream has written files to its place."""
+        place = location or self.location
+        return bool(place) and bool(Folder(self.spark, place).names(_LOG))
+
+    def create(
+        self,
+        schema: StructType,
+        using: str,
+        checkpoint: str,
+        options: tuple[tuple[str, str], ...] = (),
+        properties: tuple[tuple[str, str], ...] = (),
+        location: str = "",
+    ) -> None:
+        """Make the table; over files that are there already it is made around them.
+
+        Args:
+            schema: its columns.
+            using: its format.
+            checkpoint: kept as a property.
+            options: of OPTIONS.
+            properties: of TBLPROPERTIES.
+            location: where its files are, if not in their usual place.
+        """
+        items = ", ".join(f"{part_text(c.name)} {c.type}" for c in columns_of(schema))
+        written = {key: absolute(value) if key.lower() == "path" else value for key, value in options}
+        given = [f"{literal(key)} {literal(value)}" for key, value in written.items()]
+        kept = [f"{literal(key)} = {literal(value)}" for key, value in (*properties, (CHECKPOINT, checkpoint))]
+        text = f"CREATE TABLE {self.name.text} ({items}) USING {using}"
+        text += f" OPTIONS ({', '.join(given)})" if given else ""
+        text += f" LOCATION {literal(location)}" if location else ""
+        self.spark.sql(f"{text} TBLPROPERTIES ({', '.join(kept)})")
+
+    def drop(self) -> None:
+        """Drop the table and what a stream has written to its place."""
+        location = self.location
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.name.text}")
+        if location and self.has_files(location):
+            Folder(self.spark, location).delete()
+
+    @property
+    def _identifier(self) -> Any:
+        jvm: Any = self.spark.sparkContext._jvm
+        some = jvm.scala.Option.apply
+        return jvm.org.apache.spark.sql.catalyst.TableIdentifier(self.name.parts[-1], some(self.name.parts[-2]))
+
+    @property
+    def _metadata(self) -> Any:
+        return self._session.sessionState().catalog().getTableMetadata(self._identifier)
+
+
+def columns_of(schema: StructType) -> tuple[Column, ...]:
+    """The columns of a schema."""
+    return tuple(Column(field.name, type_text(field.dataType)) for field in schema.fields)

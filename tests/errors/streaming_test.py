@@ -1,0 +1,93 @@
+"""Wrong statements about running streams, each with its whole error.
+
+``streaming.txt`` holds what is found while a statement is read. What only a running Spark finds is raised in
+tests/spark/test_streaming_tables.py; here is how it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sqlx.dialect import tokenize
+from sqlx.errors import RunError, TemporalSqlError
+from sqlx.streaming.failures import error_from
+from sqlx.streaming.parse import parse_streaming
+
+CASES = Path(__file__).with_name("streaming.txt")
+STATEMENT, CASE = "\n----\n", "\n====\n"
+FOUND_BY_SPARK = {
+    "STREAMING.ALREADY_RUNNING": {"name": "t"},
+    "STREAMING.CHECKPOINT_CORRUPT": {"path": "/c", "reason": "_sqlx.json: no JSON"},
+    "STREAMING.CHECKPOINT_FOREIGN": {"path": "/c"},
+    "STREAMING.CHECKPOINT_FORMAT": {"path": "/c", "product": "sqlx 9", "found": 9, "known": 1},
+    "STREAMING.CHECKPOINT_IS_FILE": {"path": "/c"},
+    "STREAMING.CHECKPOINT_OTHER_QUERY": {"path": "/c", "name": "t", "difference": "it was written with TASKS 16"},
+    "STREAMING.CHECKPOINT_WITHOUT_TABLE": {"path": "/c", "name": "t"},
+    "STREAMING.FILES_EXIST": {"path": "/c", "name": "t"},
+    "STREAMING.LATE_TABLE": {"name": "late", "reason": "its columns are id"},
+    "STREAMING.NOT_LIVE": {},
+    "STREAMING.ROWS_CHANGE": {"format": "parquet", "reason": "Spark's words."},
+    "STREAMING.SINK": {"format": "csv", "name": "t", "reason": "no maps"},
+    "STREAMING.TABLE_EXISTS": {"name": "t"},
+    "STREAMING.UNKNOWN_FORMAT": {"format": "parkett", "reason": "", "suggestion": "Did you mean `parquet`? "},
+    "STREAMING.UNKNOWN_QUERY": {"name": "tt", "suggestion": "Did you mean `t`? "},
+    "UNSUPPORTED.LATE_TO_NEEDS_TABLE": {},
+    "UNSUPPORTED.LATE_TO_SINK": {"format": "console"},
+}
+
+
+def error_of(text: str) -> str:
+    try:
+        parse_streaming(text, tokenize(text))
+    except TemporalSqlError as error:
+        return "\n".join(line.rstrip() for line in error.getMessage().splitlines())
+    return "no error"
+
+
+def test_wrong_statements_say_what_is_wrong_where(golden: Callable[[Path, str], None]) -> None:
+    cases = [case.split(STATEMENT)[0] for case in CASES.read_text(encoding="utf-8").rstrip("\n").split(CASE)]
+    found = [error_of(case) for case in cases]
+    assert [case for case, error in zip(cases, found, strict=True) if error == "no error"] == []
+    golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
+
+
+@pytest.mark.parametrize("condition", FOUND_BY_SPARK)
+def test_what_spark_finds_has_a_message_and_a_hint(condition: str) -> None:
+    message = str(RunError(condition, **FOUND_BY_SPARK[condition]))
+    assert message.startswith(f"[{condition}] ")
+    assert "SQLSTATE: " in message
+    assert "HINT: " in message
+    assert "{" not in message
+
+
+@pytest.mark.parametrize(
+    ("said", "condition", "reason"),
+    [
+        ("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03", "STREAMING.SOURCE_GONE", "file:/x"),
+        ("Malformed log file found: /c/offsets/3", "STREAMING.CHECKPOINT_BROKEN", "offsets/3"),
+        ("[DIVIDE_BY_ZERO] Division by zero.\n\tat org.apache.A.b(A.scala:1)", "STREAMING.QUERY_FAILED", "by zero."),
+        (
+            'Traceback (most recent call last):\n  File "x"\nudtf.errors.StateError: [STATE.CORRUPT_SEGMENT] task 3',
+            "STATE.CORRUPT_SEGMENT",
+            "task 3",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "x"\nudtf.errors.OperatorError: [OPERATOR.NO_DISTANCE] strings',
+            "OPERATOR.NO_DISTANCE",
+            "strings",
+        ),
+    ],
+)
+def test_a_failed_query_is_an_error_of_ours_without_a_stack_trace(said: str, condition: str, reason: str) -> None:
+    error = error_from("t", ["Job aborted due to stage failure", said])
+    assert error.getCondition() == condition
+    assert len(error.getSqlState()) == 5
+    message = str(error)
+    assert message.startswith(f"[{condition}] The ")
+    assert "streaming query `t`" in message
+    assert reason in message
+    assert "HINT: " in message
+    assert not any(word in message for word in ("Traceback", "\tat ", "File "))

@@ -1,0 +1,200 @@
+"""Streaming tables on Spark: started, stopped, gone on with, and refused where they would lose or double rows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sqlx.errors import TemporalSqlError
+from sqlx.streaming.registry import registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NOW = "TRIGGER (AVAILABLE NOW)"
+
+
+class Source:
+    """A folder of Parquet files that a temporary view `st_source` reads as a stream."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        folder.mkdir()
+        stream = spark.readStream.schema("id BIGINT").option("maxFilesPerTrigger", 1).parquet(str(folder))
+        stream.createOrReplaceTempView("st_source")
+
+    def put(self, *ids: int) -> None:
+        rows = self.spark.createDataFrame([(n,) for n in ids], "id BIGINT")
+        rows.coalesce(1).write.mode("append").parquet(str(self.folder))
+
+
+@pytest.fixture
+def source(spark: SparkSession, tmp_path: Path) -> Iterator[Source]:
+    made = Source(spark, tmp_path / "source")
+    made.put(1, 2)
+    yield made
+    for query in registry(spark.sparkContext).all():
+        query.query.stop()
+        registry(spark.sparkContext).forget(query.name)
+    spark.catalog.dropTempView("st_rows")  # rows in memory
+    house = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+    for table in spark.catalog.listTables("default"):
+        if not table.isTemporary and table.name.startswith("st_"):
+            spark.sql(f"DROP TABLE {table.name}")
+    for leftover in (*house.glob("st_*"), *house.glob("_checkpoints/st_*")):
+        shutil.rmtree(leftover)
+
+
+def ids(spark: SparkSession, table: str) -> list[int]:
+    return sorted(row[0] for row in spark.sql(f"SELECT * FROM {table}").collect())
+
+
+def cells(frame: DataFrame) -> dict[str, str]:
+    return {row[0]: row[1] for row in frame.collect()}
+
+
+def refusal(spark: SparkSession, text: str) -> TemporalSqlError:
+    with pytest.raises(TemporalSqlError) as refused:
+        spark.sql(text)
+    return refused.value
+
+
+def test_a_streaming_table_goes_on_where_it_stopped(spark: SparkSession, source: Source) -> None:
+    text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source"
+    spark.sql(text)
+    assert ids(spark, "st_rows") == [1, 2]
+    source.put(3)
+    spark.sql(text)
+    assert ids(spark, "st_rows") == [1, 2, 3]
+    facts = cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))
+    assert (facts["status"], facts["rows"], facts["batches"]) == ("finished", "1", "1")
+
+
+def test_a_process_without_a_catalog_finds_the_files_of_the_last_one(spark: SparkSession, source: Source) -> None:
+    text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source"
+    spark.sql(text)
+    place = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")) / "st_rows"
+    shutil.move(place, place.with_name("st_aside"))
+    spark.sql("DROP TABLE st_rows")
+    shutil.move(place.with_name("st_aside"), place)
+    source.put(3)
+    spark.sql(text)
+    assert ids(spark, "st_rows") == [1, 2, 3]
+
+
+def test_a_running_query_is_listed_stopped_and_its_rows_seen_by_all_sessions(
+    spark: SparkSession, source: Source
+) -> None:
+    text = "CREATE STREAMING TABLE st_rows AS SELECT id FROM st_source"
+    spark.sql(text)
+    running = registry(spark.sparkContext).find("st_rows")
+    assert running is not None
+    other = spark.newSession()
+    running.query.processAllAvailable()
+    assert ids(other, "st_rows") == [1, 2]
+    source.put(3)
+    running.query.processAllAvailable()
+    assert ids(spark, "st_rows") == ids(other, "st_rows") == [1, 2, 3]
+    assert refusal(spark, text).condition == "STREAMING.ALREADY_RUNNING"
+    spark.sql(text.replace("TABLE", "TABLE IF NOT EXISTS"))
+    (listed,) = spark.sql("SHOW STREAMING QUERIES").collect()
+    assert (listed["name"], listed["status"], listed["rows"], listed["error"]) == ("st_rows", "running", "3", None)
+    assert tuple(spark.sql("STOP STREAMING QUERY st_rows").first() or ()) == ("st_rows", "stopped")
+    assert tuple(spark.sql("STOP STREAMING QUERY default.st_rows").first() or ()) == ("st_rows", "stopped")
+    assert refusal(spark, "STOP STREAMING QUERY st_row").condition == "STREAMING.UNKNOWN_QUERY"
+
+
+def test_or_replace_starts_anew_and_says_what_it_drops(
+    spark: SparkSession, source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.sql(f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source")
+    spark.sql(f"CREATE OR REPLACE STREAMING TABLE st_rows {NOW} AS SELECT id * 10 AS tens FROM st_source")
+    assert ids(spark, "st_rows") == [10, 20]
+    assert "dropped the table st_rows and its checkpoint" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("st_rows TASKS 3 AS SELECT id FROM st_source", "TASKS 16, this is TASKS 3"),
+        ("st_rows USING json AS SELECT id FROM st_source", "USING parquet, this is USING json"),
+        ("st_rows AS SELECT id AS x FROM st_source", "`SELECT id AS x FROM st_source`"),
+        ("st_else CHECKPOINT '{checkpoint}' AS SELECT id FROM st_source", "that of `st_rows`, this is `st_else`"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(
+    spark: SparkSession, source: Source, statement: str, said: str
+) -> None:
+    spark.sql(f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source")
+    place = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:") + "/_checkpoints/st_rows"
+    error = refusal(spark, "CREATE STREAMING TABLE " + statement.format(checkpoint=place))
+    assert error.condition == "STREAMING.CHECKPOINT_OTHER_QUERY"
+    assert said in str(error)
+    assert "^^^" in str(error)
+
+
+def test_folders_that_are_no_checkpoint_are_refused(spark: SparkSession, source: Source, tmp_path: Path) -> None:
+    def condition_with(checkpoint: Path) -> str:
+        text = f"CREATE STREAMING TABLE st_rows CHECKPOINT '{checkpoint}' {NOW} AS SELECT id FROM st_source"
+        return refusal(spark, text).condition
+
+    file, folder = tmp_path / "file", tmp_path / "folder"
+    file.write_text("x")
+    assert condition_with(file) == "STREAMING.CHECKPOINT_IS_FILE"
+    assert condition_with(source.folder) == "STREAMING.CHECKPOINT_FOREIGN"
+    folder.mkdir()
+    folder.joinpath("_sqlx.json").write_text('{"format": 99, "product": "sqlx 9"}')
+    assert condition_with(folder) == "STREAMING.CHECKPOINT_FORMAT"
+    folder.joinpath("._sqlx.json.crc").unlink(missing_ok=True)
+    folder.joinpath("_sqlx.json").write_text("{")
+    assert condition_with(folder) == "STREAMING.CHECKPOINT_CORRUPT"
+
+
+def test_rows_are_never_left_out_behind_a_lost_table_or_checkpoint(spark: SparkSession, source: Source) -> None:
+    text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source"
+    spark.sql(text)
+    elsewhere = text.replace(NOW, f"CHECKPOINT '{source.folder.parent / 'other'}' {NOW}")
+    assert refusal(spark, elsewhere).condition == "STREAMING.TABLE_EXISTS"
+    spark.sql("DROP TABLE st_rows")
+    assert refusal(spark, text).condition == "STREAMING.CHECKPOINT_WITHOUT_TABLE"
+    spark.sql("CREATE TABLE st_plain (id BIGINT)")
+    plain = refusal(spark, f"CREATE OR REPLACE STREAMING TABLE st_plain {NOW} AS SELECT id FROM st_source")
+    assert plain.condition == "STREAMING.TABLE_EXISTS"
+
+
+def test_a_query_that_failed_at_once_is_corrected_in_place(spark: SparkSession, source: Source) -> None:
+    text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT {{}} FROM st_source"
+    error = refusal(spark, text.format("assert_true(id < 1, 'too large') AS x"))
+    assert error.condition == "STREAMING.QUERY_FAILED"
+    assert "too large" in str(error)
+    assert "\tat " not in str(error)
+    assert cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))["status"] == "failed"
+    spark.sql(text.format("id"))
+    assert ids(spark, "st_rows") == [1, 2]
+
+
+def test_queries_that_no_table_can_take_are_refused(spark: SparkSession, source: Source) -> None:
+    def condition_of(rest: str) -> str:
+        return refusal(spark, f"CREATE STREAMING TABLE st_rows {rest}").condition
+
+    assert condition_of("AS SELECT * FROM range(3)") == "STREAMING.NOT_LIVE"
+    assert condition_of("AS SELECT id, count(*) FROM st_source GROUP BY id") == "STREAMING.ROWS_CHANGE"
+    assert condition_of("USING parkett AS SELECT id FROM st_source") == "STREAMING.UNKNOWN_FORMAT"
+    assert condition_of("USING memory CHECKPOINT '/c' AS SELECT id FROM st_source") == "DEFINITION.CLAUSE_NOT_HERE"
+    assert condition_of("USING csv AS SELECT map(id, id) AS m FROM st_source") == "STREAMING.SINK"
+
+
+@pytest.mark.parametrize("using", ["memory", "csv", "json"])
+def test_other_sinks_can_be_read(spark: SparkSession, source: Source, using: str) -> None:
+    spark.sql(f"CREATE STREAMING TABLE st_rows USING {using} {NOW} AS SELECT id FROM st_source")
+    assert ids(spark, "st_rows") == [1, 2]
+
+
+def test_a_sink_without_a_table_counts_its_rows(spark: SparkSession, source: Source) -> None:
+    spark.sql(f"CREATE STREAMING TABLE st_rows USING noop {NOW} AS SELECT id FROM st_source")
+    assert cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))["rows"] == "2"
+    assert not spark.catalog.tableExists("st_rows")
