@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from catalog.entries import Column
 from sqlx.errors import RunError
-from sqlx.plan import AsOfJoin, Fragment, PlanNode, Source, TableLookup
+from sqlx.plan import Fragment, Operator, PlanNode, Source
 from sqlx.replay_duckdb import Engine, duckdb_text, parse_sql
 from sqlx.replay_rowwise import RowFunction, row_function
 from sqlx.replay_stateless import check_stateless, cte_of, drop_unused_ctes, refuse
@@ -23,7 +23,7 @@ def columns_of(node: PlanNode) -> tuple[Column, ...]:
     """The columns of a live relation: a source's, or an operator's result."""
     if isinstance(node, Source):
         return node.entry.columns
-    assert isinstance(node, (AsOfJoin, TableLookup)), node
+    assert isinstance(node, Operator), node
     return node.columns
 
 

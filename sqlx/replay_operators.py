@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +24,35 @@ _BY_STREAM_TIME = ("late", "expired", "future", "unmatched_beyond_retention")
 ALWAYS_COUNTED = tuple(dict.fromkeys((*ALWAYS, "future", "matched", "unmatched")))
 
 
-class OperatorHost:
+class TaskHost:
     """All tasks of one operator.
+
+    Args:
+        new_logic: makes the logic of a task.
+        tasks: how many tasks there are.
+    """
+
+    def __init__(self, new_logic: Callable[[], Logic], tasks: int) -> None:
+        self.new_logic = new_logic
+        self.tasks = [new_logic() for _ in range(tasks)]
+
+    def restart(self) -> None:
+        """Snapshot every task, forget it, and restore it."""
+        snapshots = [task.snapshot() for task in self.tasks]
+        self.tasks = [self.new_logic() for _ in snapshots]
+        for task, snapshot in zip(self.tasks, snapshots, strict=True):
+            task.restore(snapshot)
+
+    def metrics(self) -> Counter[str]:
+        """The counters, summed over the tasks."""
+        total: Counter[str] = Counter(dict.fromkeys(ALWAYS_COUNTED, 0))
+        for task in self.tasks:
+            total.update(task.metrics)
+        return total
+
+
+class OperatorHost(TaskHost):
+    """All tasks of one join.
 
     Args:
         node: the operator.
@@ -35,7 +63,7 @@ class OperatorHost:
         self.node = node
         self.shapes = {"L": RowShape("L", node.left.columns), "R": RowShape("R", node.right.columns)}
         self.config = _config(node)
-        self.tasks: list[Logic] = [self._new_logic() for _ in range(tasks)]
+        super().__init__(self._new_logic, tasks)
 
     def _new_logic(self) -> Logic:
         if isinstance(self.config, AsOfJoinConfig):
@@ -54,20 +82,6 @@ class OperatorHost:
         emission = task.on_batch([row])
         return emission.rows, emission.late
 
-    def restart(self) -> None:
-        """Snapshot every task, forget it, and restore it."""
-        snapshots = [task.snapshot() for task in self.tasks]
-        self.tasks = [self._new_logic() for _ in snapshots]
-        for task, snapshot in zip(self.tasks, snapshots, strict=True):
-            task.restore(snapshot)
-
-    def metrics(self) -> Counter[str]:
-        """The counters, summed over the tasks."""
-        total: Counter[str] = Counter(dict.fromkeys(ALWAYS_COUNTED, 0))
-        for task in self.tasks:
-            total.update(task.metrics)
-        return total
-
     @property
     def depends_on_tasks(self) -> bool:
         """Whether stream time has played a part: rows waited for it, or were refused or answered by it."""
@@ -84,13 +98,18 @@ class OperatorHost:
 def _config(node: AsOfJoin | TableLookup) -> AsOfJoinConfig | TableLookupConfig:
     """The operator's configuration, with what only the inputs know: outliers, and the order of SCD2 rows."""
     config = node.config
-    future_us = [s.entry.max_future_us for s in node.left.walk() if isinstance(s, Source) and not s.entry.is_table]
-    limits = [limit for limit in future_us if limit is not None]
-    if limits:
-        config = replace(config, left_max_future_us=min(limits))
+    limit_us = max_future_us(node.left)
+    if limit_us is not None:
+        config = replace(config, left_max_future_us=limit_us)
     if isinstance(config, AsOfJoinConfig) and any(c.name == "__arrival" for c in node.right.columns):
         config = replace(config, ties=(*config.ties, ("asc", "first")))
     return config
+
+
+def max_future_us(fragment: Fragment) -> Micros | None:
+    """The least limit of outliers among the streams that a fragment reads (semantics.md B9)."""
+    future_us = [s.entry.max_future_us for s in fragment.walk() if isinstance(s, Source) and not s.entry.is_table]
+    return min((limit for limit in future_us if limit is not None), default=None)
 
 
 def visible_names(fragment: Fragment) -> dict[str, str]:

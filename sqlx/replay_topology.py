@@ -13,7 +13,8 @@ from typing import Any
 from catalog.definitions import name_text
 from catalog.entries import Entry
 from catalog.relations import alias_text
-from sqlx.plan import AsOfJoin, Fragment, PlanNode, Source, TableLookup
+from sqlx.plan import Deduplicate, Fragment, Operator, PlanNode, Source
+from sqlx.replay_deduplicate import DeduplicateHost
 from sqlx.replay_fragments import FragmentRunner
 from sqlx.replay_operators import ALWAYS_COUNTED, OperatorHost
 from sqlx.replay_rows import Values
@@ -22,6 +23,7 @@ from sqlx.replay_values import from_micros, to_micros
 from udtf.record import LateRow, Side
 from udtf.time import Micros
 
+Host = OperatorHost | DeduplicateHost
 Sink = Callable[[Values, "Origin"], None]
 OnChange = Callable[[str, Values, Micros | None], None]
 
@@ -64,7 +66,7 @@ class Topology:
     def __init__(self, script: Script, tasks: int, on_change: OnChange) -> None:
         self.script, self.tasks = script, tasks
         self.outlets: dict[PlanNode, Outlet] = {}
-        self.hosts: dict[PlanNode, OperatorHost] = {}
+        self.hosts: dict[PlanNode, Host] = {}
         self.sources: dict[str, tuple[Outlet, FragmentRunner]] = {}
         self.late: list[dict[str, Any]] = []
         self._read(script.plan.root, lambda values, origin: on_change("insert", values, origin.time))
@@ -109,7 +111,7 @@ class Topology:
             self.outlets[node] = Outlet()
             if isinstance(node, Source):
                 self._add_source(node)
-            elif isinstance(node, (AsOfJoin, TableLookup)):
+            elif isinstance(node, Operator):
                 self._add_operator(node)
         return self.outlets[node]
 
@@ -124,15 +126,23 @@ class Topology:
         if derived is not None:
             self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
 
-    def _add_operator(self, node: AsOfJoin | TableLookup) -> None:
-        host = self.hosts[node] = OperatorHost(node, self.tasks)
-        reads_source = any(isinstance(n, Source) for n in node.left.inputs)
-        self._read(node.left, lambda values, origin: self._on_row(host, "L", values, origin, reads_source))
+    def _add_operator(self, node: Operator) -> None:
+        if isinstance(node, Deduplicate):
+            self._feed(DeduplicateHost(node, self.tasks), node, node.input)
+            return
+        host = OperatorHost(node, self.tasks)
+        self._feed(host, node, node.left)
         self._read(node.right, lambda values, origin: self._on_row(host, "R", values, origin, True), feeds_table=True)
+
+    def _feed(self, host: Host, node: Operator, stream: Fragment) -> None:
+        """Give the rows of an operator's stream to its host."""
+        self.hosts[node] = host
+        reads_source = any(isinstance(n, Source) for n in stream.inputs)
+        self._read(stream, lambda values, origin: self._on_row(host, "L", values, origin, reads_source))
 
     # running
 
-    def _on_row(self, host: OperatorHost, side: Side, values: Values, origin: Origin, reads_source: bool) -> None:
+    def _on_row(self, host: Host, side: Side, values: Values, origin: Origin, reads_source: bool) -> None:
         changes, late = host.on_row(side, values, origin.time)
         for row in late:
             self.late.append(_late(row, origin.row if reads_source else host.shown(side, values)))
