@@ -17,6 +17,7 @@ CASES = json.loads(Path(__file__).with_name("data").joinpath("worked_examples.js
     "cases"
 ]
 JOINS = [case for case in CASES if case["op"]["kind"] == "stream_table_join"]
+DEDUPLICATIONS = [case for case in CASES if case["op"]["kind"] == "dedup"]
 STORES = [case for case in CASES if case["op"]["kind"] == "versioned_store"]
 US_PER_MS = 1000
 COLUMNS = "(k STRING, v STRING, ts TIMESTAMP)"
@@ -81,6 +82,48 @@ def test_cuts_and_restarts_are_invisible(case: dict[str, Any], data: st.DataObje
             got += shown(driver.push(rest[:1]))
             rest = rest[1:]
     assert got == [row for rows in expected(case) for row in rows]
+
+
+BY = {"key": "k", "key_value": "k, id", "id": "id"}
+
+
+def deduplication(op: dict[str, Any]) -> str:
+    return f"""
+        CREATE STREAM s (k STRING, id STRING, v STRING, ts TIMESTAMP, off BIGINT) TIMESTAMP BY ts SEQUENCE BY off;
+        SELECT k, v, ts FROM STREAM s DEDUPLICATE WITHIN INTERVAL '{op["interval"]}' MILLISECOND BY ({BY[op["by"]]})"""
+
+
+def identified(case: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The records with the id in front of the value's bar, and their offsets; "" and null have no id."""
+    found = []
+    for n, (_, key, value, ts, *offset) in enumerate(case["input"]):
+        sequence = n if not offset else offset[0] and int(offset[0])
+        row = {"k": key, "id": (value or "").split("|")[0] or None, "v": value, "ts": ts * US_PER_MS, "off": sequence}
+        found.append(("s", row))
+    return found
+
+
+def kept(changes: list[Change]) -> list[list[Any]]:
+    return [[c.row["k"], c.row["v"], round(c.time.timestamp() * 1000)] for c in changes if c.time is not None]
+
+
+@pytest.mark.parametrize("case", DEDUPLICATIONS, ids=lambda case: case["id"])
+def test_each_duplicate_is_dropped(case: dict[str, Any]) -> None:
+    driver = ReplayDriver(deduplication(case["op"]))
+    assert [kept(driver.push([record])) for record in identified(case)] == case["output"]
+
+
+@pytest.mark.parametrize("case", DEDUPLICATIONS, ids=lambda case: case["id"])
+@given(data=st.data())
+def test_cuts_and_restarts_hide_no_duplicate(case: dict[str, Any], data: st.DataObject) -> None:
+    driver, rest, got = ReplayDriver(deduplication(case["op"])), identified(case), []
+    while rest:
+        count = data.draw(st.integers(1, len(rest)), "rows of the micro-batch")
+        got += kept(driver.push(rest[:count]))
+        rest = rest[count:]
+        if data.draw(st.booleans(), "restart"):
+            driver.restart()
+    assert got == [row for rows in case["output"] for row in rows]
 
 
 def answer(store: VersionedStore, verb: str, key: str, value: str | None, ts: int) -> list[str | None]:
