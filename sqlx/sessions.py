@@ -18,6 +18,7 @@ import udtf
 from sqlx.hook import ExtensionsFunction, FrontEnd
 from sqlx.java import use_java
 from sqlx.stages import explain_plan
+from sqlx.statements import SessionStatements
 
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
@@ -146,5 +147,9 @@ def explain(spark: SparkSession, text: str) -> str:
     Raises:
         TemporalSqlError: the query is wrong.
     """
-    statements = _front(spark.sparkContext).statements(spark._jsparkSession)
-    return explain_plan(statements.plan(text), spark)
+    return explain_plan(statements_of(spark).plan(text), spark)
+
+
+def statements_of(spark: SparkSession) -> SessionStatements:
+    """What knows the statements of a session of ours."""
+    return _front(spark.sparkContext).statements(spark._jsparkSession)

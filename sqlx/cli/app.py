@@ -70,22 +70,33 @@ def run(
     var: Var = [],  # noqa: B006 - typer copies it
     warehouse: Warehouse = None,
     limit: Limit = 20,
-    stream: Annotated[bool, typer.Option("--stream", help="Run as a live stream (not there yet).")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Run streaming tables and the last query live.")] = False,
+    checkpoint: Annotated[str, typer.Option(metavar="DIR", help="With --stream: where to go on from.")] = "",
+    output: Annotated[
+        str, typer.Option(metavar="FORMAT:PATH", help="With --stream: where the last query's rows go.")
+    ] = "",
+    once: Annotated[bool, typer.Option("--once", help="With --stream: read what is there now, then end.")] = False,
 ) -> None:
     """Run the statements of scripts in order, and print each result.
 
     A file may use ref, source, var, config and {% include 'file.sql' %} as in dbt. A file that others refer to, or
     that says config(materialized='view' or 'table'), is a model: one query, known by the file's name, run before those
     that need it.
+
+    With --stream, CREATE STREAMING TABLE and the last query run until Ctrl-C, which lets the running micro-batch end.
     """
-    if stream:
-        msg = "--stream is not there yet: live streams on Spark come with a later version."
-        raise CommandError(
-            msg, "Without --stream the same file runs over what is there now; `sqlx test` replays streams."
-        )
+    if not stream and (checkpoint or output or once):
+        msg = "--checkpoint, --output and --once are for live streams."
+        raise CommandError(msg, "Add --stream.")
     scripts = read_scripts(files, var)
     with started(warehouse) as spark:
+        from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers
+
+        if stream:
+            run_streams(spark, scripts, StreamOptions(checkpoint, output, once, limit))
+            return
         run_scripts(spark, scripts, limit)
+        stop_leftovers(spark)
 
 
 @app.command()

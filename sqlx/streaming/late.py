@@ -30,13 +30,13 @@ def late_outputs(starter: Starter, live: Live, checkpoint: Checkpoint | None) ->
     if not live.late:
         return []
     statement, sink = starter.statement, starter.sink
-    if sink.kind != "files" and sink.format not in _FORMATS:
+    if sink.file_format is None and sink.format not in _FORMATS:
         span = late_span(statement.text) or statement.span("USING")
         raise UnsupportedError("UNSUPPORTED.LATE_TO_SINK", statement.text, span, format=sink.format)
     of_table: dict[str, list[Late]] = {}
     for late in live.late:
         of_table.setdefault(qualified(starter.spark, late.table).shown, []).append(late)
-    files = sink if sink.kind == "files" else _parquet(starter)
+    files = sink if sink.file_format is not None else _parquet(starter)
     return [_output(starter, lates, files, checkpoint) for lates in of_table.values()]
 
 

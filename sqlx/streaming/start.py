@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +12,20 @@ from pyspark.errors import PySparkException
 from catalog.definitions import name_text
 from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, UnsupportedError
-from sqlx.streaming.batches import BatchSink, BatchWriter, Output
+from sqlx.streaming.batches import BatchSink
 from sqlx.streaming.checkpoint import Checkpoint, Identity
+from sqlx.streaming.folders import absolute
 from sqlx.streaming.late import late_outputs
 from sqlx.streaming.listening import listen
 from sqlx.streaming.live import Live, settings
 from sqlx.streaming.parse import StreamingTable
 from sqlx.streaming.registry import RunningQuery, registry
-from sqlx.streaming.sinks import PASSING, FileSink, NothingSink, Sink, find_sink
+from sqlx.streaming.sinks import PASSING, Sink, find_sink
 from sqlx.streaming.tables import StreamTable, TableName, qualified
+from sqlx.streaming.writing import begin
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql import SparkSession
 
 DEFAULT_TASKS = 16
 _LOOK_SECONDS = 0.02
@@ -41,12 +41,16 @@ class Starter:
         statement: what was written.
         lower: from the number of TASKS to the query, lowered.
         preview: a sink of the caller's own, in the place of the one that USING names.
+        to_path: files go to the path in OPTIONS, without a table over them.
+        waits: whether AVAILABLE NOW waits for the end.
     """
 
     spark: SparkSession
     statement: StreamingTable
     lower: Callable[[int], Live]
     preview: BatchSink | None = None
+    to_path: bool = False
+    waits: bool = True
     notes: list[str] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     is_new: bool = field(default=False, init=False)
@@ -56,6 +60,8 @@ class Starter:
         self.name: TableName = qualified(self.spark, self.statement.name)
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
+        if self.to_path:
+            self.sink = replace(self.sink, kind="plain")
 
     def start(self) -> RunningQuery | None:
         """Start it; None where IF NOT EXISTS finds it running.
@@ -90,6 +96,11 @@ class Starter:
     def tasks(self) -> int:
         """TASKS, or the setting ``sqlx.tasks``."""
         return self.statement.tasks or int(self.spark.conf.get("sqlx.tasks", None) or DEFAULT_TASKS)
+
+    @property
+    def path(self) -> str:
+        """The path in OPTIONS, or ""."""
+        return next((value for key, value in self.statement.options if key.lower() == "path"), "")
 
     # checkpoint and tables
 
@@ -149,8 +160,7 @@ class Starter:
     def _identity(self, live: Live, stored: Identity | None) -> Identity:
         location = stored.location if stored is not None else ""
         if not location and self.sink.kind == "files":
-            given = {key.lower(): value for key, value in self.statement.options}
-            location = given.get("path") or self.table.location
+            location = absolute(self.path) if self.path else self.table.location
         return Identity(self.statement.query, live.fingerprint, self.tasks, self.name.shown, self.sink.format, location)
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:
@@ -189,7 +199,7 @@ class Starter:
             raise self._refused(
                 "STREAMING.CHECKPOINT_WITHOUT_TABLE", name=self.name.shown, path=checkpoint.folder.shown
             )
-        location = self.location if has_files and "path" not in {k.lower() for k, _ in statement.options} else ""
+        location = self.location if has_files and not self.path else ""
         try:
             self.table.create(
                 live.frame.schema, self.sink.format, checkpoint.path, statement.options, statement.properties, location
@@ -204,7 +214,7 @@ class Starter:
         listen(self.spark)
         with settings(self.spark, live.conf):
             try:
-                query = self._begin(live, outputs, checkpoint)
+                query = begin(self, live, outputs, checkpoint)
             except PySparkException as error:
                 raise self._start_refused(error) from error
         running = RunningQuery(
@@ -219,43 +229,12 @@ class Starter:
         registry(self.spark.sparkContext).add(running)
         return running
 
-    def _begin(self, live: Live, late: list[Output], checkpoint: Checkpoint | None) -> StreamingQuery:
-        if late or self.preview is not None:
-            frame = live.fat if live.fat is not None else live.frame
-            main = Output(live.rows if live.rows is not None and late else _same, self._batch_sink())
-            writer = self._writer(frame, checkpoint).foreachBatch(BatchWriter([main, *late], self.failures))
-            return writer.start()
-        writer = self._writer(live.frame, checkpoint).format(self.sink.format).outputMode("append")
-        writer = writer.options(**{key: value for key, value in self.statement.options if key.lower() != "path"})
-        if self.sink.kind != "plain":
-            return writer.toTable(self.name.text)
-        path = next((value for key, value in self.statement.options if key.lower() == "path"), None)
-        return writer.start(path)
-
-    def _writer(self, frame: DataFrame, checkpoint: Checkpoint | None) -> DataStreamWriter:
-        writer = frame.writeStream.queryName(self.name.parts[-1])
-        if checkpoint is not None:
-            writer = writer.option("checkpointLocation", checkpoint.path)
-        trigger = self.statement.trigger
-        if trigger.available_now:
-            return writer.trigger(availableNow=True)
-        if trigger.every_us is not None:
-            return writer.trigger(processingTime=f"{trigger.every_us // 1000} milliseconds")
-        return writer
-
-    def _batch_sink(self) -> BatchSink:
-        if self.preview is not None:
-            return self.preview
-        if self.sink.kind == "files":
-            return FileSink(self.table.location, self.sink.file_format, self.statement.options)
-        return NothingSink()
-
     def _wait_for_start(self, running: RunningQuery) -> None:
         """Until it looks at its sources: what is wrong with them, or with the checkpoint, comes out here."""
         waited = Event()
         while running.is_starting():
             waited.wait(_LOOK_SECONDS)
-        if self.statement.trigger.available_now and self.preview is None:
+        if self.statement.trigger.available_now and self.waits:
             running.wait()
         error = running.error()
         if error is not None:
@@ -283,7 +262,3 @@ class Starter:
     def _sink_refused(self, error: PySparkException) -> RunError:
         reason: Any = analysis_error(error)
         return self._refused("STREAMING.SINK", "USING", format=self.sink.format, name=self.name.shown, reason=reason)
-
-
-def _same(batch: DataFrame) -> DataFrame:
-    return batch

@@ -1,0 +1,253 @@
+"""``sqlx run --stream``: a script's last query, or its streaming tables, until they end or somebody stops them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from sqlx.cli.failures import CommandError
+from sqlx.cli.output import Result, err, fetch, note, show
+from sqlx.cli.scripts import Script, Statement, at, is_query, run_scripts
+from sqlx.dialect import tokenize
+from sqlx.streaming.parse import StreamingTable, Trigger, parse_streaming
+from sqlx.streaming.registry import RunningQuery, registry
+from sqlx.streaming.start import Starter
+from sqlx.streaming.totals import Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOOK_SECONDS = 0.25
+_UNITS = (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10))
+_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """What the command line says about streams.
+
+    Attributes:
+        checkpoint: the folder of ``--checkpoint``.
+        output: ``FORMAT:PATH`` of ``--output``; "" prints the first rows.
+        once: read what is there now, then end.
+        limit: the most rows to print.
+    """
+
+    checkpoint: str = ""
+    output: str = ""
+    once: bool = False
+    limit: int = 20
+
+
+@dataclass
+class Preview:
+    """A sink that counts all rows and keeps the first of them for the terminal."""
+
+    limit: int
+    count: int = 0
+    last: int = -1
+    kept: Result | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def write(self, batch_id: int, rows: DataFrame) -> None:
+        """Take a micro-batch; all of it is computed, since an operator's state belongs to whole micro-batches."""
+        with self.lock:
+            if batch_id <= self.last:
+                return
+            whole = rows.persist()
+            self.count += whole.count()
+            have = 0 if self.kept is None else len(self.kept.rows)
+            found = fetch(whole, self.limit - have) if have < self.limit or self.kept is None else None
+            whole.unpersist()
+            if found is not None:
+                before = () if self.kept is None else self.kept.rows
+                self.kept = replace(found, rows=(*before, *found.rows))
+            self.last = batch_id
+
+    @property
+    def result(self) -> Result | None:
+        """What is to be shown."""
+        return None if self.kept is None else replace(self.kept, has_more=self.count > len(self.kept.rows))
+
+
+def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamOptions) -> None:
+    """Run scripts; their streaming tables and their last query as live streams.
+
+    Args:
+        spark: the session.
+        scripts: as :func:`sqlx.cli.scripts.read_scripts` gives them.
+        options: of the command line.
+
+    Raises:
+        CommandError: there is no stream in the scripts.
+        typer.Exit: somebody stopped them.
+    """
+    statements = [statement for script in scripts for statement in script.statements]
+    started: list[RunningQuery] = []
+    preview = Preview(options.limit)
+    try:
+        for script in scripts:
+            for statement in script.statements:
+                with at(statement):
+                    query = _start(spark, statement, statement is statements[-1], options, preview)
+                if query is None:
+                    run_scripts(spark, [Script((statement,), script.model)], options.limit)
+                else:
+                    started.append(query)
+        if not started:
+            msg = "There is no stream to run: --stream runs CREATE STREAMING TABLE, and the last query of a script."
+            raise CommandError(msg)
+        code = _follow(started)
+    finally:
+        for query in started:
+            query.query.stop()
+    if preview.result is not None:
+        show(preview.result)
+    if code:
+        raise typer.Exit(code)
+
+
+def stop_leftovers(spark: SparkSession) -> None:
+    """Stop the streams that a script without ``--stream`` has started: they end with the command."""
+    for query in registry(spark.sparkContext).all():
+        if query.query.isActive:
+            query.stop()
+            note(f"{query.name}: stopped with this command; --stream keeps it running.")
+
+
+def _start(
+    spark: SparkSession, statement: Statement, is_last: bool, options: StreamOptions, preview: Preview
+) -> RunningQuery | None:
+    """Start a statement as a stream; None where it is none."""
+    from sqlx.sessions import statements_of
+
+    text = statement.text
+    made = parse_streaming(text, tokenize(text))
+    if not isinstance(made, StreamingTable):
+        if not (is_last and is_query(text)):
+            return None
+        made = _as_table(text, options)
+    elif options.checkpoint and not made.checkpoint:
+        made = replace(made, checkpoint=f"{options.checkpoint}/{made.name[-1]}")
+    if options.once:
+        made = replace(made, trigger=Trigger(available_now=True))
+    starter = Starter(
+        spark,
+        made,
+        lambda tasks: statements_of(spark).live(made, tasks),
+        preview=preview if "OUTPUT" in made.spans and not options.output else None,
+        to_path="OUTPUT" in made.spans,
+        waits=False,
+    )
+    query = starter.start()
+    for text in starter.notes:
+        note(f"NOTE: {text}")
+    return query
+
+
+def _as_table(text: str, options: StreamOptions) -> StreamingTable:
+    """The last query of a script as a streaming table: it has no name, and what it writes is said beside it."""
+    format_, _, path = options.output.partition(":")
+    if options.output and not format_:
+        msg = f"--output takes FORMAT:PATH, found {options.output}."
+        raise CommandError(msg, "Write --output parquet:/folder, or leave it out to see the first rows.")
+    spans = {"NAME": (0, len(text)), "AS": (0, len(text)), "OUTPUT": (0, 0)}
+    checkpoint = options.checkpoint or (f"{path}/_checkpoint" if path else "")
+    chosen = (("path", path),) if path else ()
+    return StreamingTable(("query",), text, spans, text, 0, using=format_, options=chosen, checkpoint=checkpoint)
+
+
+def _follow(queries: Sequence[RunningQuery]) -> int:
+    """Show how far they are until they end or a signal comes; the exit code.
+
+    Raises:
+        TemporalSqlError: one of them failed.
+    """
+    with _asked_to_stop() as asked, _line() as bar:
+        lines = {query.name: bar.add_task(query.name, total=None, detail="starting") for query in queries}
+        while not asked and any(query.query.isActive for query in queries):
+            threading.Event().wait(_LOOK_SECONDS)
+            for query in queries:
+                bar.update(lines[query.name], detail=summary(query.refresh()))
+        if asked:
+            bar.update(next(iter(lines.values())), detail="stopping behind the running micro-batch")
+            for query in queries:
+                query.stop()
+    for query in queries:
+        error = query.error()
+        if error is not None:
+            raise error
+        note(f"{query.name}: {query.status}, {summary(query.refresh())}. {_where(query)}")
+    return _CODES[asked[0]] if asked else 0
+
+
+def _where(query: RunningQuery) -> str:
+    if not query.checkpoint:
+        return "No checkpoint was kept; --checkpoint DIR keeps one, to go on from."
+    return f"The same command goes on from its checkpoint {query.checkpoint}."
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[list[signal.Signals]]:
+    """Within it Ctrl-C and SIGTERM are noted, once; the second one interrupts."""
+    asked: list[signal.Signals] = []
+
+    def stop(number: int, _frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(signal.Signals(number))
+
+    before = {number: signal.signal(number, stop) for number in _CODES}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _line() -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}: {task.fields[detail]}"), TimeElapsedColumn())
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+
+
+def summary(totals: Totals) -> str:
+    """How far a query is, in one line.
+
+    >>> summary(Totals(rows=1234, rows_per_second=56.7))
+    '1,234 rows, 57 rows/s, 0 late, state 0 rows (0 bytes)'
+    """
+    parts = [f"{totals.rows:,} rows", f"{totals.rows_per_second:,.0f} rows/s"]
+    lag_us = totals.lag_us()
+    if lag_us is not None:
+        parts.append(f"event time {span(lag_us)} ago")
+    parts.append(f"{totals.sum('late'):,} late")
+    parts.append(f"state {totals.state_rows:,} rows ({size(totals.state_bytes)})")
+    return ", ".join(parts)
+
+
+def size(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> size(10), size(1536)
+    ('10 bytes', '1.5 KB')
+    """
+    return next((f"{count / unit:.1f} {name}" for name, unit in _UNITS if count >= unit), f"{count} bytes")
+
+
+def span(length_us: int) -> str:
+    """A length of time for people.
+
+    >>> span(1_500_000), span(7_200_000_000), span(200_000_000_000_000)
+    ('1.5 s', '2.0 h', '2,314.8 days')
+    """
+    for name, unit in (("days", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000)):
+        if abs(length_us) >= (2 * unit if name != "h" else unit):
+            return f"{length_us / unit:,.1f} {name}"
+    return f"{length_us / 1e6:.1f} s"
