@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from udtf.operators.as_of_join import AsOfJoinConfig
+from udtf.operators.deduplicate import DeduplicateConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_NAMED = ("__as_of", "__time", "__seq")
 _SEPARATOR = "\x01"
 _COLUMN = re.compile(r"(?P<source>\S+#\d+)L? AS (?P<name>\w+)#\d+L?")
 
@@ -26,22 +28,37 @@ def without_copies(config: AsOfJoinConfig, left: DataFrame) -> tuple[AsOfJoinCon
         The join whose left payload names the key in their place, the narrower input, and what to call the columns of
         the result again.
     """
-    sources = _sources(left)
-    keys = {source: name for name, source in sources.items() if name == "__as_of" or name.startswith("__k")}
+    columns, renamed = _without_copies(config.left_columns, _sources(left._jdf.queryExecution().analyzed()))
+    return replace(config, left_columns=columns), left.drop(*renamed.values()), renamed
+
+
+def without_own_copies(
+    config: DeduplicateConfig, rows: DataFrame
+) -> tuple[DeduplicateConfig, DataFrame, dict[str, str]]:
+    """The same of a deduplication: its payload names keys, time and sequence where it is nothing but these.
+
+    The optimised projection is read, since the time of a stream is computed in a subquery.
+    """
+    columns, renamed = _without_copies(config.columns, _sources(rows._jdf.queryExecution().optimizedPlan()))
+    return replace(config, columns=columns), rows.drop(*renamed.values()), renamed
+
+
+def _without_copies(payload: tuple[str, ...], sources: dict[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The payload with the columns that stand for a part of it, and what to call those again."""
+    keys = {source: name for name, source in sources.items() if name in _NAMED or name.startswith("__k")}
     renamed: dict[str, str] = {}
     columns = []
-    for name in config.left_columns:
+    for name in payload:
         key = keys.get(sources.get(name, ""))
         travels = key is not None and key not in renamed
         if travels and key is not None:
             renamed[key] = name
         columns.append(key if travels and key is not None else name)
-    return replace(config, left_columns=tuple(columns)), left.drop(*renamed.values()), renamed
+    return tuple(columns), renamed
 
 
-def _sources(frame: DataFrame) -> dict[str, str]:
-    """Output column to the column that it is, for those that are plain columns, from the analysed projection."""
-    plan = frame._jdf.queryExecution().analyzed()
+def _sources(plan: Any) -> dict[str, str]:
+    """Output column to the column that it is, for those that are plain columns, from a projection."""
     if plan.getClass().getSimpleName() != "Project":
         return {}
     found = {}

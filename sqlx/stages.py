@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sqlx.clauses import AsOfClause, DeduplicateClause
 from sqlx.lower import estimated
 from sqlx.operators.as_of_join import duration
-from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
+from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan, PlanNode, Source, TableLookup
 from sqlx.scanner import scan
+from sqlx.structure import Join, Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,9 @@ def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
     stages = [("Statement", plan.text.strip()), ("Clauses as read", "\n".join(_clauses(plan.text)) or "none of ours")]
     stages += [("Temporal plan", "\n".join(_tree(plan.root, spark)))]
     for node in plan.operators():
+        if isinstance(node, Deduplicate):
+            stages.append((f"{node.name}: input", node.input.sql))
+            continue
         stages += [(f"{node.name}: left input", node.left.sql), (f"{node.name}: right input", node.right.sql)]
     stages.append(("Spark SQL around the operators", plan.root.sql.strip()))
     if plan.notes:
@@ -40,25 +45,40 @@ def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
 
 
 def _clauses(text: str) -> list[str]:
-    """One line an AS OF join, as the parser read it: where it stands, its spelling, time, condition and options."""
-    joins = [
-        join
-        for level in scan(text).walk()
-        for block in level.blocks
-        for item in block.items
-        for join in item.joins
-        if join.as_of is not None
-    ]
-    lines = []
-    for join in sorted(joins, key=lambda j: j.span.start):
-        clause = join.as_of
-        assert clause is not None
-        time = f", time {clause.time.of(text)}" if clause.time else ""
-        condition = f", on {join.on.of(text)}" if join.on else f", using {', '.join(t.name for t in join.using)}"
-        options = ", ".join(clause.options) or "no options"
-        number = text.count("\n", 0, join.span.start) + 1
-        lines.append(f"line {number}: {join.relation.body.of(text)} ({clause.spelling}){time}{condition}, {options}")
-    return lines
+    """One line a clause of ours, as the parser read it: where it stands, and what it says."""
+    found: list[tuple[int, str]] = []
+    for level in scan(text).walk():
+        for item in (item for block in level.blocks for item in block.items):
+            found += [(j.span.start, _as_of_clause(text, j, j.as_of)) for j in item.joins if j.as_of is not None]
+            for relation in (item.relation, *(join.relation for join in item.joins)):
+                found += _deduplications(text, relation)
+        found += [(p.clause.head.start, _deduplicate_clause(text, "the query", p.clause)) for p in level.pipes]
+    return [f"line {text.count(chr(10), 0, start) + 1}: {line}" for start, line in sorted(found)]
+
+
+def _as_of_clause(text: str, join: Join, clause: AsOfClause) -> str:
+    time = f", time {clause.time.of(text)}" if clause.time else ""
+    condition = f", on {join.on.of(text)}" if join.on else f", using {', '.join(t.name for t in join.using)}"
+    options = ", ".join(clause.options) or "no options"
+    return f"{join.relation.body.of(text)} ({clause.spelling}){time}{condition}, {options}"
+
+
+def _deduplications(text: str, relation: Relation) -> list[tuple[int, str]]:
+    found = []
+    inner: Relation | None = relation
+    while inner is not None and inner.deduplicate is not None:
+        clause, inner = inner.deduplicate, inner.inner
+        assert inner is not None
+        found.append((clause.head.start, _deduplicate_clause(text, inner.span.of(text), clause)))
+    return found
+
+
+def _deduplicate_clause(text: str, what: str, clause: DeduplicateClause) -> str:
+    by = ", ".join(span.of(text) for span in clause.by)
+    time = f", time {clause.time.of(text)}" if clause.time else ""
+    return f"{what} (deduplicate) within {duration(clause.interval_us)}, by {by}{time}, " + (
+        ", ".join(clause.options) or "no options"
+    )
 
 
 def _tree(node: PlanNode, spark: SparkSession | None, depth: int = 0) -> list[str]:
@@ -77,6 +97,8 @@ def _title(node: PlanNode) -> str:
         return f"AS OF join ({node.config.join}) with the versions of {node.table}"
     if isinstance(node, TableLookup):
         return f"lookup ({node.config.join}) of the current row of {node.table}"
+    if isinstance(node, Deduplicate):
+        return f"deduplicate {node.table}, the {node.config.keep} of rows within {duration(node.config.interval_us)}"
     if isinstance(node, Source):
         return f"{node.entry.kind} {node.entry.name}"
     return "Spark SQL" if node.inputs or not isinstance(node, Fragment) else "Spark SQL (no operator below)"
@@ -85,9 +107,21 @@ def _title(node: PlanNode) -> str:
 def _facts(node: PlanNode, spark: SparkSession | None) -> list[tuple[str, str]]:
     if isinstance(node, AsOfJoin):
         return _as_of_facts(node, spark)
+    if isinstance(node, Deduplicate):
+        return _deduplicate_facts(node)
     if isinstance(node, Fragment) and node.columns:
         return [("columns", ", ".join(f"{c.name} {c.type}" for c in node.columns))]
     return []
+
+
+def _deduplicate_facts(node: Deduplicate) -> list[tuple[str, str]]:
+    config = node.config
+    late = {"forward": "forwarded", "drop": "dropped", "to": f"kept in {node.late_to}"}
+    facts = [("late rows", late[config.late or ("drop" if config.keeps_last else "forward")])]
+    if config.has_sequence:
+        return [*facts, ("arrival", "by SEQUENCE BY; the same number again is the same row")]
+    has_time = any(column.name == "__time" for column in node.input.columns)
+    return [*facts, ("time", "of the clause or of the stream" if has_time else "the event time of each row")]
 
 
 def _as_of_facts(node: AsOfJoin, spark: SparkSession | None) -> list[tuple[str, str]]:

@@ -93,7 +93,7 @@ def deduplicate_table(config: DeduplicateConfig, rows: pa.Table) -> pa.Table:
     Args:
         config: the deduplication.
         rows: columns `__k0 ..`, `__time`, `__seq` (with `has_sequence`) and the output's; `__hash` if it is known.
-            The order of arrival is `__seq`, then `__arrival` where there is one; without `__seq` it is `__time`.
+            The order of arrival is `__seq`, without it `__time`, then `__arrival0 ..` where there are any.
 
     Returns:
         the output's columns, in any order.

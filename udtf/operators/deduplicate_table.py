@@ -62,9 +62,9 @@ def _judged(config: DeduplicateConfig, arrivals: Arrivals) -> tuple[Judged, Stor
 
 
 def _arrival_order(rows: pa.Table) -> NDArray[np.int64]:
-    """The rows by `__seq`, without it by `__time`, then by `__arrival`, then as they are; NULL first."""
+    """The rows by `__seq`, without it by `__time`, then by `__arrival0` .., then as they are; NULL first."""
     names = ["__seq" if "__seq" in rows.column_names else "__time"]
-    names += ["__arrival"] if "__arrival" in rows.column_names else []
+    names += [name for name in rows.column_names if name.startswith("__arrival")]
     columns = [one_chunk(rows[name]) for name in names]
     numbers = [ints_of(column) for column in columns]
     if len(numbers) == 1 and numbers[0] is not None and not columns[0].null_count:

@@ -106,10 +106,10 @@ def _utc_type(found: pa.DataType) -> pa.DataType:
     return found
 
 
-def number_of_tasks(left: DataFrame, right: DataFrame) -> int:
+def number_of_tasks(*inputs: DataFrame) -> int:
     """One for each core, or more where the estimated size asks for it; without an estimate as Spark shuffles."""
-    session = left.sparkSession
-    estimate = estimated_bytes(left) + estimated_bytes(right)
+    session = inputs[0].sparkSession
+    estimate = sum(map(estimated_bytes, inputs))
     if estimate > _NO_ESTIMATE:
         return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
     return max(session.sparkContext.defaultParallelism, min(math.ceil(estimate / _BYTES_PER_TASK), _MOST_TASKS))
