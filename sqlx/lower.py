@@ -15,7 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from sqlx.plan import AsOfJoin, Fragment, Plan
+from sqlx.lower_deduplicate import deduplicated
+from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.shipping import without_copies
 from sqlx.spark_binder import dataset
 from udtf.operators.as_of_join import AsOfJoinConfig
@@ -60,6 +61,9 @@ def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any]
     """
     frames: dict[str, DataFrame] = {}
     for node in plan.operators():
+        if isinstance(node, Deduplicate):
+            frames[node.name] = deduplicated(node, frame(node.input, spark, frames, analyzed))
+            continue
         assert isinstance(node, AsOfJoin)
         frames[node.name] = as_of_join(node, spark, frames, analyzed)
     return frames
