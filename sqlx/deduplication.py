@@ -20,7 +20,7 @@ from sqlx.dialect import Span, quoted
 from sqlx.needed import needed_columns
 from sqlx.operators.deduplicate import DeduplicateBuilder, DeduplicateInput
 from sqlx.plan import Deduplicate
-from sqlx.right_side import arrival_of, quoted_path
+from sqlx.right_side import arrival_of
 from sqlx.scope import Visible
 from sqlx.structure import Block, Join, Level, Pipe, Relation
 
@@ -94,7 +94,8 @@ def _stream(compiler: Compiler, inner: Relation, level: Level, name: str) -> _Ba
     entry = compiler.binder.entry(inner.parts)
     if entry is None or entry.kind != "stream":
         return None
-    source = replace(entry, relation=quoted_path(entry.name)) if compiler.streaming else entry
+    read = compiler.edits.render(Span(inner.span.start, inner.body.end))  # live, under the name of its source
+    source = replace(entry, relation=read) if compiler.streaming else entry
     by_arrival = not compiler.streaming and entry.sequence_by is None
     arrival = arrival_of(entry, compiler.binder) if by_arrival else ()
     sql = versions_sql(replace(source, delete_when=None), arrival)
