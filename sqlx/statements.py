@@ -13,6 +13,7 @@ from catalog.statements import Lowered
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
+from sqlx.errors import TemporalParseError
 from sqlx.lower import Views, lower_operators, lower_to_views
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
@@ -107,7 +108,12 @@ class SessionStatements:
         if not accepted and not _has_clause(tokens):
             return None
         text = substitute_parameters(text, tokens, context)
-        return self._query(text, tokenize(text))
+        try:
+            return self._query(text, tokenize(text))
+        except TemporalParseError as error:
+            if accepted and error.condition == "PARSE.CLAUSE_PLACE":
+                return None  # two names side by side, as Spark reads them: SELECT deduplicate within
+            raise
 
     def _define(self, text: str, definition: Definition | Drop | Show) -> Rewritten:
         lowered = self.lower_definition(text, definition)
