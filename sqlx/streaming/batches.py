@@ -32,10 +32,12 @@ class Output:
     Attributes:
         rows: from the micro-batch to its rows.
         sink: where they go.
+        table: database and name of their table, as SQL.
     """
 
     rows: Callable[[DataFrame], DataFrame]
     sink: BatchSink
+    table: str = ""
 
 
 @dataclass(frozen=True)

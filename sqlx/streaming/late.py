@@ -54,7 +54,7 @@ def _output(starter: Starter, lates: list[Late], files: Sink, checkpoint: Checkp
     if not table.exists:
         location = table.location if table.has_files() else ""
         table.create(lates[0].schema, files.format, owner, location=location)
-    return Output(united([late.make for late in lates]), FileSink(table.location, files.file_format))
+    return Output(united([late.make for late in lates]), FileSink(table.location, files.file_format), table.name.quoted)
 
 
 def _refused(starter: Starter, table: StreamTable, reason: str) -> BindError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from catalog.definitions import name_parts
 from sqlx.streaming.registry import Registry
 
 
@@ -17,6 +18,7 @@ def look_again(java_session: Any, text: str, queries: Registry) -> None:
     """
     lowered = text.lower()
     for query in queries.all():
-        if query.quoted and query.name.rsplit(".", 1)[-1].lower() in lowered:
-            state = java_session.sessionState()
-            state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(query.quoted))
+        for table in query.tables:
+            if name_parts(table)[-1].lower() in lowered:
+                state = java_session.sessionState()
+                state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))

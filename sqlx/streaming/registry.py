@@ -32,7 +32,7 @@ class RunningQuery:
         trigger: when its micro-batches start.
         query: Spark's handle.
         failures: what a Python part of the query raised, with its own type.
-        quoted: database and name of its table of files, as SQL; "" where it writes none.
+        tables: database and name of its tables of files, as SQL.
         started: when.
         totals: what it has counted.
         was_stopped: whether somebody asked it to stop.
@@ -44,7 +44,7 @@ class RunningQuery:
     trigger: Trigger
     query: StreamingQuery
     failures: list[Exception] = field(default_factory=list)
-    quoted: str = ""
+    tables: tuple[str, ...] = ()
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     totals: Totals = field(default_factory=Totals)
     was_stopped: bool = False

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from catalog.definitions import name_text
 from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, UnsupportedError
 from sqlx.streaming.batches import BatchSink
@@ -224,7 +223,7 @@ class Starter:
             trigger=self.statement.trigger,
             query=query,
             failures=self.failures,
-            quoted=name_text(self.name.parts[-2:]) if self.sink.kind == "files" else "",
+            tables=(*([self.name.quoted] if self.sink.kind == "files" else []), *(late.table for late in outputs)),
         )
         registry(self.spark.sparkContext).add(running)
         return running

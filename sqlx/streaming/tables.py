@@ -39,6 +39,11 @@ class TableName:
         return ".".join(parts[1:] if parts[0] == "default" and len(parts) == 2 else parts)
 
     @property
+    def quoted(self) -> str:
+        """Database and name, as SQL."""
+        return name_text(self.parts[-2:])
+
+    @property
     def is_in_session_catalog(self) -> bool:
         """Whether Spark's own catalog keeps it."""
         return self.parts[0] == SESSION_CATALOG

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from sqlx.dialect import tokenize
 from sqlx.errors import TemporalSqlError
+from sqlx.streaming.parse import StreamingTable, parse_streaming
 from sqlx.streaming.registry import registry
+from sqlx.streaming.sinks import FileSink
+from sqlx.streaming.start import Starter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -198,3 +204,84 @@ def test_a_sink_without_a_table_counts_its_rows(spark: SparkSession, source: Sou
     spark.sql(f"CREATE STREAMING TABLE st_rows USING noop {NOW} AS SELECT id FROM st_source")
     assert cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))["rows"] == "2"
     assert not spark.catalog.tableExists("st_rows")
+
+
+@dataclass(frozen=True)
+class LateRows:
+    """Rows under 2 as if an operator had refused them."""
+
+    table: str
+    schema: StructType
+
+    @staticmethod
+    def make(batch: DataFrame) -> DataFrame:
+        return batch.where("id < 2").selectExpr("id", "'late' AS _reason")
+
+
+@dataclass(frozen=True)
+class WithLateRows:
+    """A query whose operator refuses rows."""
+
+    frame: DataFrame
+    late: tuple[LateRows, ...]
+    fingerprint: str = "with late rows"
+    conf: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fat(self) -> DataFrame:
+        return self.frame
+
+    @staticmethod
+    def rows(batch: DataFrame) -> DataFrame:
+        return batch.where("id >= 2")
+
+
+def start_with_late_rows(spark: SparkSession, using: str = "parquet", table: str = "st_late") -> None:
+    text = f"CREATE STREAMING TABLE st_rows USING {using} {NOW} AS SELECT id FROM st_source LATE TO {table}"
+    statement = parse_streaming(text, tokenize(text))
+    assert isinstance(statement, StreamingTable)
+    schema = StructType([StructField("id", LongType()), StructField("_reason", StringType())])
+    frame = spark.sql("SELECT id FROM st_source")
+    Starter(spark, statement, lambda _tasks: WithLateRows(frame, (LateRows(table, schema),))).start()
+
+
+def test_late_rows_go_to_a_table_of_their_own(spark: SparkSession, source: Source) -> None:
+    start_with_late_rows(spark)
+    source.put(0, 5)
+    start_with_late_rows(spark)
+    assert ids(spark, "st_rows") == [2, 5]
+    assert ids(spark, "st_late") == [0, 1]
+
+
+def test_a_micro_batch_that_runs_again_writes_what_is_missing_and_nothing_twice(
+    spark: SparkSession, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the process had died between the two tables of the first micro-batch."""
+    written: list[str] = []
+    write = FileSink.write
+
+    def die_before_the_second(sink: FileSink, batch_id: int, rows: DataFrame) -> None:
+        written.append(sink.location)
+        if len(written) == 2:
+            raise RuntimeError(sink.location)
+        write(sink, batch_id, rows)
+
+    monkeypatch.setattr(FileSink, "write", die_before_the_second)
+    with pytest.raises(TemporalSqlError, match="st_late"):
+        start_with_late_rows(spark)
+    assert ids(spark, "st_rows") == [2]
+    assert ids(spark, "st_late") == []
+    monkeypatch.undo()
+    start_with_late_rows(spark)
+    assert ids(spark, "st_rows") == [2]
+    assert ids(spark, "st_late") == [1]
+
+
+def test_late_rows_need_a_table_that_is_theirs(spark: SparkSession, source: Source) -> None:
+    spark.sql("CREATE TABLE st_else (id BIGINT)")
+    with pytest.raises(TemporalSqlError, match="LATE_TABLE") as refused:
+        start_with_late_rows(spark, table="st_else")
+    assert "^^^" in str(refused.value)
+    with pytest.raises(TemporalSqlError, match="LATE_TO_SINK"):
+        start_with_late_rows(spark, using="console")
