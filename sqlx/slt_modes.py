@@ -140,6 +140,7 @@ def run_batch(case: Case, spark: SparkSession) -> Answer:
     """
     script = read_script(case.script)
     session = spark.newSession()
+    session.conf.set("sqlx.tasks", "1")  # stream time is the task's: replay has one, too
     tables = _tables(case, script)
     for statement in script.definitions:
         session.sql(_over_rows(statement, session, script, tables))
