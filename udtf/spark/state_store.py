@@ -10,8 +10,6 @@ One state of two plain columns, since Spark compiles encoders for each in every 
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
@@ -34,14 +32,20 @@ _DATA: Final = StructType([StructField("data", BinaryType(), nullable=True)])
 class StateStoreLog:
     """The log of the task whose key Spark has set: one object serves all tasks of a partition, one after the other."""
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state; types as text would be parsed each time."""
+    def __init__(self, handle: StatefulProcessorHandle, place: str) -> None:
+        """Declare the state; types as text would be parsed each time.
+
+        Args:
+            handle: Spark's.
+            place: the operator, for errors.
+        """
+        self._place = place
         self._entries = handle.getMapState("changelog", _NUMBER, _DATA)
 
     def head(self) -> Head | None:
         """How far the history goes."""
         found = self._get(_HEAD)
-        return None if found is None else Head(**json.loads(found))
+        return None if found is None else Head.from_bytes(found, self._place)
 
     def tail(self, after: int) -> Iterator[tuple[int, bytes | None]]:
         """The segments after a number."""
@@ -53,7 +57,7 @@ class StateStoreLog:
         """Add a delta."""
         for part, start in enumerate(range(0, len(segment) + 1, _PART_BYTES)):
             self._put(head.position << _PART_BITS | part, segment[start : start + _PART_BYTES])
-        self._put(_HEAD, json.dumps(asdict(head)).encode())
+        self._put(_HEAD, head.to_bytes())
 
     def compact(self, head: Head, snapshot: bytes) -> None:
         """Add a snapshot instead of all there is."""

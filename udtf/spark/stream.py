@@ -7,6 +7,7 @@ fat frame -> observe (metrics); -> where kind = 'rows' -> mapInArrow: unpack -> 
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +37,8 @@ _ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
 #: Local properties that Spark sets for the tasks of a streaming query.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _POOL: Final = "SQLX_WORKER_POOL"
+#: Side, source partition, number within it, blob.
+_Packed = tuple[int, int, int, bytes]
 
 
 #   input 0 -> mapInArrow: pack -+
@@ -127,30 +130,42 @@ class _TaskProcessor(StatefulProcessor):
         self._schemas = schemas
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._log = StateStoreLog(handle)
+        self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         from udtf.stream.task import TaskRunner
 
-        slot = int(key[0])
-        task = slots(self._spec.tasks).index(slot)
-        runner = TaskRunner(self._spec, _query_id())
-        emission = runner.run(task, self._log, self._inputs(rows))
-        yield _answer(task, emission)
+        task = slots(self._spec.tasks).index(int(key[0]))
+        packed = _in_order(rows)
+        inputs = [self._input(side, packed) for side in range(len(self._schemas))]
+        emission = TaskRunner(self._spec, _query_id()).run(task, self._log, inputs, _digest(packed))
+        yield from _answers(task, emission)
 
     def close(self) -> None:
         pass
 
-    def _inputs(self, rows: Iterator[pd.DataFrame]) -> list[pa.Table]:
-        """Per input the rows of its blobs, by source partition and number."""
+    def _input(self, side: int, packed: Sequence[_Packed]) -> pa.Table:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from udtf.stream.blobs import unpack
 
-        columns = ("side", "partition", "number", "blob")
-        packed = sorted(row for frame in rows for row in zip(*(frame[name] for name in columns), strict=True))
-        schemas = [to_arrow_schema(schema, timezone="UTC") for schema in self._schemas]
-        return [unpack((row[3] for row in packed if row[0] == side), schema) for side, schema in enumerate(schemas)]
+        schema = to_arrow_schema(self._schemas[side], timezone="UTC")
+        return unpack((row[-1] for row in packed if row[0] == side), schema)
+
+
+def _in_order(rows: Iterator[pd.DataFrame]) -> list[_Packed]:
+    """The blobs of one task: by input, source partition and number."""
+    columns = ("side", "partition", "number", "blob")
+    return sorted(row for frame in rows for row in zip(*(frame[name] for name in columns), strict=True))
+
+
+def _digest(packed: Sequence[_Packed]) -> bytes:
+    """Of all rows and their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for side, _, _, blob in packed:
+        digest.update(b"%d %d " % (side, len(blob)))
+        digest.update(blob)
+    return digest.digest()
 
 
 def _query_id() -> str:
@@ -160,18 +175,29 @@ def _query_id() -> str:
     return (context.getLocalProperty(_QUERY_ID) if context else None) or ""
 
 
-def _answer(task: int, emission: StreamEmission) -> pd.DataFrame:
-    """The fat rows of one task, the metrics first."""
-    import pandas as pd
-
-    from udtf.stream.blobs import to_blobs
+def _answers(task: int, emission: StreamEmission) -> Iterator[pd.DataFrame]:
+    """The fat rows of one task, the metrics first; in several frames where one would be too large."""
+    from udtf.stream.blobs import MOST_BLOB_BYTES, to_blobs
 
     tables = [("rows", emission.rows), *((f"late{side}", table) for side, table in enumerate(emission.late))]
-    blobs = [(kind, blob) for kind, table in tables for blob in to_blobs(table)]
-    kinds = ["metrics", *(kind for kind, _ in blobs)]
-    counters = [_counters(emission), *(None for _ in blobs)]
-    answer = {"task": task, "kind": kinds, "blob": [None, *(blob for _, blob in blobs)], "counters": counters}
-    return pd.DataFrame(answer)
+    held: list[tuple[str, bytes | None]] = [("metrics", None)]
+    size = 0
+    for kind, table in tables:
+        for blob in to_blobs(table):
+            if size + len(blob) > MOST_BLOB_BYTES:
+                yield _frame(task, held, emission)
+                held, size = [], 0
+            held.append((kind, blob))
+            size += len(blob)
+    yield _frame(task, held, emission)
+
+
+def _frame(task: int, held: Sequence[tuple[str, bytes | None]], emission: StreamEmission) -> pd.DataFrame:
+    import pandas as pd
+
+    kinds, blobs = zip(*held, strict=True)
+    counters = [_counters(emission) if kind == "metrics" else None for kind in kinds]
+    return pd.DataFrame({"task": task, "kind": kinds, "blob": blobs, "counters": counters})
 
 
 def _counters(emission: StreamEmission) -> list[int | None]:

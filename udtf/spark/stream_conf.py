@@ -12,8 +12,6 @@ _SETTINGS: Final = {
     _STATE_STORE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     # A micro-batch writes what it changed, not the whole store.
     _STATE_STORE + "rocksdb.changelogCheckpointing.enabled": "true",
-    # No operator of ours waits for a watermark of Spark's: a micro-batch without rows would change nothing.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
 

@@ -10,10 +10,40 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from udtf.logic import StreamLogic
+    from udtf.logic import StreamEmission, StreamLogic
+    from udtf.stream.log import Head
 
 #: Query (with its fingerprint), operator, task.
 CacheKey = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The micro-batch that led to a kept state: run again, it must change and answer the same.
+
+    Attributes:
+        before: the head that it began from.
+        digest: of its rows and their order.
+        head: the head that it left.
+        segment: what it appended.
+        emission: what it answered.
+    """
+
+    before: Head
+    digest: bytes
+    head: Head
+    segment: bytes
+    emission: StreamEmission
+
+    def is_of(self, head: Head, digest: bytes) -> bool:
+        """The log stands where this micro-batch began, and these are its rows."""
+        return bool(digest) and (self.before, self.digest) == (head, digest)
+
+    @property
+    def stored_bytes(self) -> int:
+        """What it takes to keep."""
+        emitted = (self.emission.rows, *self.emission.late)
+        return len(self.segment) + sum(int(table.nbytes) for table in emitted)
 
 
 @dataclass(frozen=True)
@@ -23,6 +53,7 @@ class Kept:
     logic: StreamLogic
     position: int
     token: str
+    done: Done | None = None
 
 
 class StateCache:
@@ -52,7 +83,7 @@ class StateCache:
 
     def put(self, key: CacheKey, kept: Kept, budget_bytes: int) -> None:
         """Keep a state, and forget the least recently used beyond the budget, this one too if it is alone too large."""
-        self._kept[key] = kept, kept.logic.stored_bytes
+        self._kept[key] = kept, kept.logic.stored_bytes + (kept.done.stored_bytes if kept.done else 0)
         total = self.kept_bytes
         while self._kept and total > budget_bytes:
             total -= self._kept.popitem(last=False)[1][1]

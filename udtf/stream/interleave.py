@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_LEAST: Final = -(2**63)
+#: What a NULL time counts as: it goes at once.
+NO_TIME: Final = -(2**63)
 _DAY_US: Final = 86_400_000_000
 
 
@@ -136,6 +137,6 @@ def times_us(times: pa.ChunkedArray) -> NDArray[np.int64]:
     found = ints_of(values)
     assert found is not None, f"an event time of type {values.type}"
     found = found * _DAY_US if pa.types.is_date32(values.type) else found
-    return (
-        found if values.null_count == 0 else np.where(values.is_valid().to_numpy(zero_copy_only=False), found, _LEAST)
-    )
+    if values.null_count == 0:
+        return found
+    return np.where(values.is_valid().to_numpy(zero_copy_only=False), found, np.int64(NO_TIME))

@@ -6,11 +6,13 @@ snapshot replaces all before it.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final, Protocol
 
+from udtf.errors import StateError
 from udtf.stream.segments import FORMAT, Stamp
 
 #: Below so many bytes of deltas nobody writes a snapshot: a worker reads them in milliseconds.
@@ -44,6 +46,29 @@ class Head:
     def empty(fingerprint: str) -> Head:
         """Nothing has happened yet."""
         return Head(0, "", fingerprint)
+
+    @property
+    def begins_here(self) -> bool:
+        """The last segment is a snapshot: nothing before it is needed."""
+        return self.snapshot_bytes > 0 and self.first == self.position
+
+    def to_bytes(self) -> bytes:
+        """As JSON, for a log that keeps bytes."""
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes, place: str) -> Head:
+        """Read what `to_bytes` wrote; of another format no more than that.
+
+        Raises:
+            StateError: `STATE.CORRUPT_SEGMENT`.
+        """
+        try:
+            found = json.loads(data)
+            known = found["format"] == FORMAT
+            return Head(**found) if known else Head(0, "", "", found["format"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise StateError.corrupt_segment(place, 0, f"the head is {data[:200]!r}") from error
 
     def wants_snapshot(self, task: int) -> bool:
         """The tail has outgrown the snapshot, at another size for each task, so that not all write at once."""

@@ -46,7 +46,7 @@ class StreamSpec:
     Attributes:
         operator: unique within the query; names its state, and its metrics in the query's progress.
         make_logic: makes an empty logic; picklable.
-        fingerprint: what the state belongs to (operator, configuration, tasks); a state of another is refused.
+        fingerprint: what the state belongs to (operator, configuration); together with `tasks`.
         tasks: how many units of state (design.md 5).
         order_columns: per input how many columns `__o0 ..` give the order of arrival.
         common_sequence: the inputs interleave by `__o0`, which has one type in all; else by event time.
@@ -64,3 +64,8 @@ class StreamSpec:
     n_keys: int = 1
     cache_bytes: int = 512 << 20
     times: tuple[str, ...] = ("__event_time", "__time")
+
+    @property
+    def belongs_to(self) -> str:
+        """What a task's state belongs to: with another number of tasks, the same task has other keys."""
+        return f"{self.fingerprint}, {self.tasks} tasks"

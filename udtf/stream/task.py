@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from udtf.errors import StateError
-from udtf.stream.cache import WORKER_CACHE, Kept
-from udtf.stream.interleave import interleave, times_us
-from udtf.stream.log import Head
-from udtf.stream.segments import FORMAT, seal, unseal
+from udtf.stream.cache import WORKER_CACHE, Done, Kept
+from udtf.stream.history import checked_head, restore
+from udtf.stream.interleave import NO_TIME, interleave, times_us
+from udtf.stream.segments import seal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,16 +18,11 @@ if TYPE_CHECKING:
 
     from udtf.logic import StreamEmission, StreamLogic
     from udtf.stream.cache import CacheKey, StateCache
-    from udtf.stream.log import Log
+    from udtf.stream.log import Head, Log
     from udtf.stream.spec import StreamSpec
 
-
-@dataclass(frozen=True)
-class Restored:
-    """A task's state as of the head of its log, and what it came from: `cache`, `tail`, `snapshot` or `nothing`."""
-
-    logic: StreamLogic
-    source: str
+#: A larger emission is not kept for the case that its micro-batch is run again.
+_MOST_KEPT_EMISSION: Final = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -47,97 +39,71 @@ class TaskRunner:
     query: str = ""
     cache: StateCache = WORKER_CACHE
 
-    def run(self, task: int, log: Log, inputs: Sequence[pa.Table]) -> StreamEmission:
+    def run(self, task: int, log: Log, inputs: Sequence[pa.Table], digest: bytes = b"") -> StreamEmission:
         """Answer one micro-batch: `inputs` as they were delivered, in the shape of the operator.
+
+        Args:
+            task: whose state.
+            log: that task's.
+            inputs: per input the rows in the order they were delivered.
+            digest: of the rows and their order, where the host has one: the same micro-batch once more, after a failure
+                or for a second reader, is then answered from what the first run left.
 
         Raises:
             StateError: the log is not one of this query, or not as it was written.
         """
         started = time.perf_counter_ns()
-        head = checked_head(log, self.spec.fingerprint, self._place(task))
-        restored = restore(self.spec, log, head, self.cache.take(self._key(task)), self._place(task))
+        place = f"operator {self.spec.operator}, task {task}"
+        head = checked_head(log, self.spec.belongs_to, place)
+        kept = self.cache.take(self._key(task))
+        if kept is not None and kept.done is not None and kept.done.is_of(head, digest):
+            return self._again(task, log, kept, kept.done)
+        restored = restore(self.spec.make_logic, log, head, kept, place)
         restored_us = (time.perf_counter_ns() - started) // 1000
-        arranged, sides = interleave(inputs, self.spec.order_columns, self.spec.common_sequence, self.spec.times)
-        emission = restored.logic.on_batch(arranged, sides)
-        head = self._write(task, log, head, restored.logic, emission)
-        self.cache.put(self._key(task), Kept(restored.logic, head.position, head.token), self.spec.cache_bytes)
-        self._count(emission, arranged)
+        emission = self._answer(restored.logic, inputs)
         emission.metrics.update({f"restored_{restored.source}": 1, "restore_us": restored_us})
+        self._write(task, log, head, restored.logic, emission, digest)
         return emission
 
-    def _write(self, task: int, log: Log, head: Head, logic: StreamLogic, emission: StreamEmission) -> Head:
-        if emission.delta is None:
-            return head
-        is_snapshot = head.wants_snapshot(task)
-        stamp = head.next_stamp(is_snapshot)
-        data = seal(stamp, logic.snapshot() if is_snapshot else emission.delta)
-        head = head.after(stamp, len(data))
-        (log.compact if is_snapshot else log.append)(head, data)
-        return head
+    def _again(self, task: int, log: Log, kept: Kept, done: Done) -> StreamEmission:
+        _put(log, done.head, done.segment)
+        self.cache.put(self._key(task), kept, self.spec.cache_bytes)
+        return done.emission
 
-    def _count(self, emission: StreamEmission, inputs: Sequence[pa.Table]) -> None:
-        emission.metrics.setdefault("rows_in", sum(table.num_rows for table in inputs))
+    def _answer(self, logic: StreamLogic, inputs: Sequence[pa.Table]) -> StreamEmission:
+        arranged, sides = interleave(inputs, self.spec.order_columns, self.spec.common_sequence, self.spec.times)
+        emission = logic.on_batch(arranged, sides)
+        emission.metrics.setdefault("rows_in", len(sides))
         emission.metrics.setdefault("rows_out", emission.rows.num_rows)
-        times = [times_us(table[name]) for table, name in zip(inputs, self.spec.times, strict=False) if table.num_rows]
-        greatest = max((int(column.max()) for column in times), default=np.iinfo(np.int64).min)
-        if times and greatest != np.iinfo(np.int64).min:
-            emission.metrics.setdefault("max_event_time", greatest)
+        time_column = self.spec.times[0]
+        if arranged[0].num_rows and time_column in arranged[0].column_names:
+            greatest = int(times_us(arranged[0][time_column]).max())
+            if greatest != NO_TIME:
+                emission.metrics.setdefault("max_event_time", greatest)
+        return emission
+
+    def _write(
+        self, task: int, log: Log, before: Head, logic: StreamLogic, emission: StreamEmission, digest: bytes
+    ) -> None:
+        """Append what changed, and keep the state as of then."""
+        head, done = before, None
+        if emission.delta is not None:
+            is_snapshot = before.wants_snapshot(task)
+            stamp = before.next_stamp(is_snapshot)
+            segment = seal(stamp, logic.snapshot() if is_snapshot else emission.delta)
+            head = before.after(stamp, len(segment))
+            _put(log, head, segment)
+            if digest and _bytes_of(emission) <= _MOST_KEPT_EMISSION:
+                done = Done(before, digest, head, segment, emission)
+        self.cache.put(self._key(task), Kept(logic, head.position, head.token, done), self.spec.cache_bytes)
 
     def _key(self, task: int) -> CacheKey:
-        return f"{self.query} {self.spec.fingerprint}", self.spec.operator, task
-
-    def _place(self, task: int) -> str:
-        return f"operator {self.spec.operator}, task {task}"
+        return f"{self.query} {self.spec.belongs_to}", self.spec.operator, task
 
 
-def checked_head(log: Log, fingerprint: str, place: str) -> Head:
-    """The head of a log that belongs to this query.
-
-    Raises:
-        StateError: `STATE.FORMAT`, `STATE.OTHER_QUERY`.
-    """
-    head = log.head()
-    if head is None:
-        return Head.empty(fingerprint)
-    if head.format != FORMAT:
-        raise StateError.format(place, head.format, FORMAT)
-    if head.fingerprint != fingerprint:
-        raise StateError.other_query(place, head.fingerprint, fingerprint)
-    return head
+def _put(log: Log, head: Head, segment: bytes) -> None:
+    (log.compact if head.begins_here else log.append)(head, segment)
 
 
-def restore(spec: StreamSpec, log: Log, head: Head, kept: Kept | None, place: str) -> Restored:
-    """The state at the head: what was kept if it is that, or can catch up with it; else from the snapshot on.
-
-    Raises:
-        StateError: `STATE.CORRUPT_SEGMENT`, `STATE.MISSING_SEGMENT`, `STATE.OTHER_QUERY`, `STATE.FORMAT`.
-    """
-    if kept is not None and (kept.position, kept.token) == (head.position, head.token):
-        return Restored(kept.logic, "cache")
-    is_behind = kept is not None and head.first <= kept.position < head.position
-    # NB: where the log is of another history, the kept state is left half applied, and is dropped with it.
-    if kept is not None and is_behind and catch_up(kept.logic, log, head, kept, place):
-        return Restored(kept.logic, "tail")
-    logic = spec.make_logic()
-    if head.position == 0:
-        return Restored(logic, "nothing")
-    if not catch_up(logic, log, head, Kept(logic, head.first - 1, ""), place):
-        raise StateError.corrupt_segment(place, head.position, "the history does not end where the head says")
-    return Restored(logic, "snapshot")
-
-
-def catch_up(logic: StreamLogic, log: Log, head: Head, start: Kept, place: str) -> bool:
-    """Apply the log's segments after `start`; False when they do not go on from there, or do not lead to the head."""
-    token = start.token
-    for number, data in log.tail(start.position):
-        if data is None:
-            raise StateError.missing_segment(place, number, head.position)
-        stamp, segment = unseal(data, number, place)
-        if stamp.fingerprint != head.fingerprint:
-            raise StateError.other_query(place, stamp.fingerprint, head.fingerprint)
-        begins_here = stamp.is_snapshot and number == head.first
-        if not begins_here and stamp.previous != token:
-            return False
-        logic.apply(segment)
-        token = stamp.token
-    return token == head.token
+def _bytes_of(emission: StreamEmission) -> int:
+    return int(sum(table.nbytes for table in (emission.rows, *emission.late)))

@@ -21,7 +21,7 @@ from udtf.stream.segments import Stamp, seal, unseal
 from udtf.stream.spec import StreamSpec
 from udtf.stream.task import TaskRunner
 
-SPEC = StreamSpec("count_1", Counting, "counting, 4 tasks", tasks=4)
+SPEC = StreamSpec("count_1", Counting, "counting", tasks=4)
 KEYS = [1, 2, 1, 1, 3, 2, -1, 1, 2, 5, 3, 1]
 
 
@@ -45,9 +45,11 @@ class Driver:
         self.out: list[tuple[int, int, int]] = []
         self.metrics: dict[str, int] = {}
 
-    def push(self, keys: list[int], worker: int = 0, commit: bool = True) -> list[tuple[int, int, int]]:
+    def push(
+        self, keys: list[int], worker: int = 0, commit: bool = True, digest: bytes = b""
+    ) -> list[tuple[int, int, int]]:
         before = dict(self.log.segments), self.log.current
-        emission = TaskRunner(self.spec, "q", self.workers[worker]).run(3, self.log, [rows(keys, self.fed)])
+        emission = TaskRunner(self.spec, "q", self.workers[worker]).run(3, self.log, [rows(keys, self.fed)], digest)
         answers = list(zip(*(emission.rows[name].to_pylist() for name in ("k", "o", "n")), strict=True))
         self.metrics = emission.metrics
         if commit:
@@ -66,19 +68,21 @@ def cuts(keys: list[int], places: list[int]) -> list[list[int]]:
 @given(
     places=st.lists(st.integers(0, 100), max_size=8),
     steps=st.lists(st.tuples(st.integers(0, 1), st.booleans(), st.booleans()), min_size=16, max_size=16),
+    digested=st.booleans(),
     budget=st.sampled_from([0, 40, 1 << 20]),
     most_deltas=st.sampled_from([0, 1, 3, 256]),
 )
 def test_answers_do_not_depend_on_cuts_workers_retries_or_compaction(
-    places: list[int], steps: list[tuple[int, bool, bool]], budget: int, most_deltas: int
+    places: list[int], steps: list[tuple[int, bool, bool]], digested: bool, budget: int, most_deltas: int
 ) -> None:
     driver = Driver(replace(SPEC, cache_bytes=budget))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_module, "_MOST_DELTAS", most_deltas)
         for piece, (worker, fails_first, elsewhere) in zip(cuts(KEYS, places), steps, strict=False):
+            digest = repr((driver.fed, piece)).encode() if digested else b""
             if fails_first:
-                driver.push(piece, worker, commit=False)
-            driver.push(piece, 1 - worker if elsewhere else worker)
+                driver.push(piece, worker, False, digest)
+            driver.push(piece, 1 - worker if elsewhere else worker, True, digest)
     assert driver.out == expected(KEYS)
 
 
@@ -108,6 +112,27 @@ def test_a_state_ahead_of_the_log_is_dropped() -> None:
     assert driver.push([1, 1], commit=False) == driver.push([1, 1])
     assert driver.metrics["restored_snapshot"] == 1
     assert driver.out == expected([1, 1, 1])
+
+
+def test_a_batch_that_runs_again_is_answered_from_what_the_first_run_left() -> None:
+    driver = Driver()
+    driver.push([1])
+    first = driver.push([1, 1], commit=False, digest=b"a")
+    metrics = driver.metrics
+    assert driver.push([1, 1], digest=b"a") == first
+    assert driver.metrics is metrics
+    driver.push([1])
+    assert driver.metrics["restored_cache"] == 1
+    assert driver.out == expected([1] * 4)
+
+
+def test_another_batch_in_its_place_is_not() -> None:
+    driver = Driver()
+    driver.push([1])
+    driver.push([1, 1], commit=False, digest=b"a")
+    driver.push([2], digest=b"b")
+    driver.push([1])
+    assert driver.out == expected([1, 2, 1])
 
 
 def test_a_state_of_a_history_that_was_given_up_is_dropped() -> None:
@@ -166,9 +191,13 @@ def restarted(change: Callable[[MemoryLog], Any], spec: StreamSpec = SPEC) -> Dr
     return driver
 
 
-def test_the_state_of_another_query_is_refused() -> None:
-    text = raises("STATE.OTHER_QUERY", restarted(lambda log: None, replace(SPEC, fingerprint="counting, 8 tasks")), [1])
-    assert "operator count_1, task 3 belongs to 'counting, 4 tasks', this query's is 'counting, 8 tasks'" in text
+@pytest.mark.parametrize(
+    ("spec", "now"),
+    [(replace(SPEC, fingerprint="summing"), "summing, 4 tasks"), (replace(SPEC, tasks=8), "counting, 8 tasks")],
+)
+def test_the_state_of_another_query_is_refused(spec: StreamSpec, now: str) -> None:
+    text = raises("STATE.OTHER_QUERY", restarted(lambda log: None, spec), [1])
+    assert f"operator count_1, task 3 belongs to 'counting, 4 tasks', this query's is '{now}'" in text
 
 
 def test_a_segment_of_another_query_is_refused() -> None:
@@ -184,6 +213,15 @@ def test_another_format_is_refused() -> None:
         log.current = replace(log.current, format=99)
 
     assert "format 99, this version reads 1" in raises("STATE.FORMAT", restarted(age), [1])
+
+
+def test_heads_come_back_from_bytes() -> None:
+    head = Head(7, "token", "f", first=3, snapshot_bytes=5, tail_bytes=9)
+    assert Head.from_bytes(head.to_bytes(), "here") == head
+    assert Head.from_bytes(b'{"format": 2, "unheard": 0}', "here").format == 2
+    for damaged in (b"{", b"[]", b"{}", b'{"format": 1}'):
+        with pytest.raises(StateError, match=r"STATE\.CORRUPT_SEGMENT"):
+            Head.from_bytes(damaged, "here")
 
 
 def test_a_missing_segment_is_refused() -> None:
@@ -227,7 +265,7 @@ def test_segments_that_were_exchanged_are_refused() -> None:
 
 
 def test_a_broken_chain_is_refused() -> None:
-    stamp = Stamp(2, False, "t", "of another history", SPEC.fingerprint)
+    stamp = Stamp(2, False, "t", "of another history", SPEC.belongs_to)
     driver = restarted(lambda log: log.segments.update({2: seal(stamp, Counting().snapshot())}))
     assert "does not end where the head says" in raises("STATE.CORRUPT_SEGMENT", driver, [1])
 
