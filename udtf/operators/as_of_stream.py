@@ -21,7 +21,7 @@ from udtf.operators import compiled_stream
 from udtf.operators.as_of_config import DIRECTIONS, limit
 from udtf.operators.as_of_stream_left import Asked, LeftBatch, waiting_schema
 from udtf.operators.as_of_stream_right import RightBatch, versions_schema
-from udtf.operators.as_of_stream_versions import StreamVersions
+from udtf.operators.as_of_stream_versions import StreamVersions, by_code
 from udtf.operators.as_of_stream_waiting import Waiting
 from udtf.operators.stream_rows import count_refused, ordered, puts_before, table_of, taken
 
@@ -132,17 +132,21 @@ class AsOfJoinStream:
     ) -> NDArray[np.int64]:
         """Put and look up; returns the payload row of every answer, -1 where there is none."""
         config, rows = self.config, np.empty(len(asked.sources), np.int64)
-        codes, coming = versions.coming(right.accepted)
+        codes, coming, arrivals = versions.coming(right.accepted)
+        ask_codes = left.codes(asked, versions.keys)
+        nows = np.concatenate([[self._right_time], right.clock])[puts_before]
+        order = by_code(ask_codes)
+        reasons = asked.reasons[order]
         versions.count += compiled_stream.join_stream(
             codes,
             coming,
-            right.clock,
-            self._right_time,
-            left.codes(asked, versions.keys),
-            asked.times,
-            asked.known,
-            puts_before,
-            asked.reasons,
+            arrivals,
+            ask_codes[order],
+            asked.times[order],
+            asked.known[order],
+            puts_before[order],
+            nows[order],
+            reasons,
             versions.meta,
             versions.pool,
             versions.scratch(),
@@ -154,7 +158,10 @@ class AsOfJoinStream:
             config.has_known,
             rows,
         )
-        return rows
+        places = np.empty_like(rows)
+        places[order] = rows
+        asked.reasons[order] = reasons
+        return places
 
     def _rows(self, left: pa.Table, asked: Asked, places: NDArray[np.int64]) -> pa.Table:
         """The output, in the order of emission."""

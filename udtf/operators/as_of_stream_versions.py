@@ -14,7 +14,7 @@ import pyarrow as pa
 from udtf.operators import compiled_stream
 from udtf.operators.as_of_columns import one_chunk
 from udtf.operators.as_of_kernel import UNSET
-from udtf.operators.as_of_stream_loops import CELL, KNOWN, LENGTH, RANK, ROOM, TIME
+from udtf.operators.as_of_stream_pool import CELL, KNOWN, LENGTH, RANK, ROOM, TIME
 from udtf.operators.as_of_times import tie_ranks
 from udtf.operators.stream_columns import Rows, grown
 from udtf.operators.stream_keys import StreamKeys
@@ -34,8 +34,8 @@ class StreamVersions:
 
     Args:
         config: the join.
-        schema: of the versions as segments hold them: `__k0 ..`, `__hash`, `__time` (µs), `__known` (µs; only with KNOWN
-            AS OF), `__flags` (2 for a tombstone, plus 1 where the filter is true), `__tie0 ..`, and the payload.
+        schema: of the versions as segments hold them: `__k0 ..`, `__hash`, `__time` (µs), `__known` (µs, where the join
+            has it), `__flags` (as `flags_of`), `__tie0 ..`, and the payload.
     """
 
     def __init__(self, config: AsOfJoinConfig, schema: pa.Schema) -> None:
@@ -48,7 +48,8 @@ class StreamVersions:
         self.keys = StreamKeys([schema.field(name).type for name in self._key_names])
         self.payload = Rows(pa.schema([field for field in schema if field.name not in head]))
         self.meta = np.zeros((0, 4), np.int64)
-        self.pool = np.zeros((0, 4), np.int64)
+        self._width = 4 if self._ties else 3 if config.has_known else 2
+        self.pool = np.zeros((0, self._width), np.int64)
         self._used = 0
         self._longest = 0
         self.count = 0  # versions that are held
@@ -59,32 +60,35 @@ class StreamVersions:
         """Memory of all of it."""
         return self.keys.nbytes + self.payload.nbytes + int(self.meta.nbytes + self.pool.nbytes)
 
-    def coming(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Make room for versions that are about to be put, in the order of arrival.
+    def coming(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Make room for versions that are about to be put.
 
         Returns:
-            the codes of their keys, and the rows of `pool` that they will be.
+            by key, then by arrival: the codes of their keys, the rows of `pool` that they will be, and which row of the
+            table each of them is.
         """
         columns = [one_chunk(table[name]) for name in self._key_names]
         codes = self.keys.place(columns, _numbers(table, "__hash"))
         self.meta = _zero_grown(self.meta, self.keys.size)
+        order = by_code(codes)
+        codes = codes[order]
         more = compiled_stream.make_coming(codes, self.meta)
         self.pool = grown(self.pool, self._used, more)
         self._used = compiled_stream.make_room(codes, self.meta, self.pool, self._used)
         first = self.payload.append(table)
-        coming = np.zeros((len(codes), 4), np.int64)
-        coming[:, TIME] = _numbers(table, "__time")
-        coming[:, CELL] = (np.arange(first, first + len(codes)) << 2) + _numbers(table, "__flags")
+        coming = np.zeros((len(codes), self._width), np.int64)
+        coming[:, TIME] = _numbers(table, "__time")[order]
+        coming[:, CELL] = ((order + first) << 2) + _numbers(table, "__flags")[order]
         if self._config.has_known:
-            coming[:, KNOWN] = _numbers(table, "__known")
+            coming[:, KNOWN] = _numbers(table, "__known")[order]
             self._longest = max(self._longest, int(self.meta[codes, ROOM].max(initial=0)))
         if self._ties:
-            self._rank(codes, coming, first)
-        return codes, coming
+            self._rank(codes, coming)
+        return codes, coming, order
 
     def put(self, table: pa.Table) -> None:
         """Put versions that a segment holds; they were accepted once and are again."""
-        codes, coming = self.coming(table)
+        codes, coming, _ = self.coming(table)
         self.count += compiled_stream.put_versions(codes, coming, self.meta, self.pool, self._config.has_known)
 
     def scratch(self) -> NDArray[np.int64]:
@@ -106,7 +110,7 @@ class StreamVersions:
         retention = self._config.retention_us
         expires = retention is not None and now != UNSET
         horizon = max(now - (retention or 0), UNSET + 1) if expires else 0
-        packed, rows = np.empty((self.count, 4), np.int64), np.empty(self.count, np.int64)
+        packed, rows = np.empty((self.count, self._width), np.int64), np.empty(self.count, np.int64)
         size = self.keys.size
         self._used = compiled_stream.pack(self.meta, size, self.pool, horizon, expires, packed, rows)
         self.pool, self.count = packed[: self._used], self._used
@@ -119,12 +123,13 @@ class StreamVersions:
         versions = self.pool[:count]
         columns = dict(zip([*self._key_names, "__hash"], self.keys.take(codes), strict=True))
         columns["__time"] = pa.array(versions[:, TIME].copy())
-        columns["__known"] = pa.array(versions[:, KNOWN].copy())
+        if self._config.has_known:
+            columns["__known"] = pa.array(versions[:, KNOWN].copy())
         columns["__flags"] = pa.array((versions[:, CELL] & 3).astype(np.int8))
         columns |= dict(zip(self.payload.names, self.payload.take(np.arange(count)), strict=True))
         return pa.table([columns[name] for name in self._names], names=self._names)
 
-    def _rank(self, codes: NDArray[np.int64], coming: NDArray[np.int64], first: int) -> None:
+    def _rank(self, codes: NDArray[np.int64], coming: NDArray[np.int64]) -> None:
         """Rank those that may share key and time by TIES BY, stored ones anew: ranks only count among them (C3)."""
         places = np.empty(len(codes), np.int64)
         count = compiled_stream.places_of_equal_time(codes, coming, self.meta, self.pool, places)
@@ -132,10 +137,18 @@ class StreamVersions:
             places = np.empty(count, np.int64)
             compiled_stream.places_of_equal_time(codes, coming, self.meta, self.pool, places)
         places = np.unique(places[:count])
-        rows = np.concatenate([self.pool[places, CELL] >> 2, np.arange(first, first + len(codes))])
+        rows = np.concatenate([self.pool[places, CELL], coming[:, CELL]]) >> 2
         ranks = _ranks(self.payload.take(rows, names=self._ties), self._options)
         self.pool[places, RANK] = ranks[: len(places)]
         coming[:, RANK] = ranks[len(places) :]
+
+
+def by_code(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows by code (-1 first), then as they come."""
+    packed = ((codes + 1) << 32) | np.arange(len(codes))
+    packed.sort()  # much faster than an argsort
+    rows: NDArray[np.int64] = packed & 0xFFFFFFFF
+    return rows
 
 
 def _ranks(columns: Sequence[pa.Array], options: Sequence[tuple[str, str]]) -> NDArray[np.int64]:

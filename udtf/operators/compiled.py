@@ -8,7 +8,9 @@ from __future__ import annotations
 import inspect
 import os
 import stat
+import sys
 import tempfile
+from types import ModuleType
 from typing import Any
 
 import numba
@@ -18,7 +20,7 @@ from numba.extending import register_jitable
 
 from udtf.operators import as_of_kernel, as_of_table_loop, code_loops
 
-_RULES = inspect.getsource(as_of_kernel)
+_RULES = inspect.getsource(as_of_kernel) + inspect.getsource(sys.modules[__name__])
 
 for _part in (
     as_of_kernel.first_not_before,
@@ -36,35 +38,44 @@ for _part in (
     as_of_kernel.due_until,
     as_of_kernel.look_up,
 ):
-    register_jitable(_part)
+    register_jitable(forceinline=True)(_part)
 
 
 class _Cache(FunctionCache):
     """Numba's cache, keyed by the text of the rules too: they are compiled into functions of other files."""
 
+    def __init__(self, function: Any, text: str) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._text = text
+
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (*super()._index_key(sig, codegen), _RULES)  # type: ignore[no-untyped-call]
+        return (*super()._index_key(sig, codegen), self._text)  # type: ignore[no-untyped-call]
 
 
-def _cached(function: Any) -> Any:
+def _cached(function: Any, text: str) -> Any:
     dispatcher: Any = njit(nogil=True)(function)
-    dispatcher._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001  # what cache=True sets
+    dispatcher._cache = _Cache(function, text)  # noqa: SLF001  # what cache=True sets
     return dispatcher
 
 
-def compiled(function: Any) -> Any:
+def compiled(function: Any, *modules: ModuleType) -> Any:
     """Compile on first call with the cache beside the source or in the user's cache directory; else in our own.
 
     An installation that cannot be written to (and a user without a home) must not fail: numba says so with a
     RuntimeError when it finds no place. `NUMBA_CACHE_DIR` wins over all of this, as always with numba.
+
+    Args:
+        function: plain Python over numbers and arrays.
+        modules: whose functions are compiled into it, beside its own and the rules.
     """
+    text = _RULES + "".join(inspect.getsource(module) for module in modules)
     try:
-        return _cached(function)
+        return _cached(function, text)
     except RuntimeError:
         pass
     try:
         numba.config.CACHE_DIR = _private_directory()  # type: ignore[attr-defined]
-        return _cached(function)
+        return _cached(function, text)
     except (RuntimeError, OSError):
         return njit(nogil=True)(function)  # compiled once per process
 
