@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog.entries import Column
 from sqlx.ddl import parse_definition
-from sqlx.plan import AsOfJoin, Fragment, Plan
+from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.splitting import statement_spans
 from sqlx.statements import SessionStatements, may_be_ours
 from udtf.spark.union import SHARED, SIDE
@@ -52,6 +52,9 @@ def plan_text(plan: Plan) -> str:
     """The root of a plan with a table function call in each operator's place."""
     calls: dict[str, str] = {}
     for node in plan.operators():
+        if isinstance(node, Deduplicate):
+            calls[node.name] = f"(\n{_deduplicate_call(node, calls)}\n)"
+            continue
         assert isinstance(node, AsOfJoin)
         calls[node.name] = f"(\n{_call(node, calls)}\n)"
     return _filled(plan.root.sql, calls)
@@ -70,6 +73,21 @@ def _call(node: AsOfJoin, calls: dict[str, str]) -> str:
     left = _side(node.left, "L", columns, calls, node.config.n_keys)
     right = _side(node.right, "R", columns, calls, node.config.n_keys)
     return f"SELECT * FROM as_of('{options}', TABLE(\n{left}\nUNION ALL\n{right}\n) PARTITION BY __task)"
+
+
+def _deduplicate_call(node: Deduplicate, calls: dict[str, str]) -> str:
+    """``SELECT * FROM deduplicate(TABLE(input) PARTITION BY task ORDER BY arrival, options)``."""
+    options = node.config.to_json().replace("\\", "\\\\").replace("'", "\\'")
+    keys = ", ".join(f"__k{n}" for n in range(node.config.n_keys))
+    items = ["*", f"pmod(xxhash64({keys}), {_TASKS}) AS __task"]
+    order = ["__seq" if node.config.has_sequence else "__time"]
+    order += [c.name for c in node.input.columns if c.name.startswith("__arrival")]
+    if len(order) == 1 and not node.config.has_sequence:
+        items.append("monotonically_increasing_id() AS __arrival0")
+        order.append("__arrival0")
+    rows = f"SELECT {', '.join(items)} FROM (\n{_filled(node.input.sql, calls)}\n)"
+    placed = f"TABLE(\n{rows}\n) PARTITION BY __task ORDER BY {', '.join(order)}"
+    return f"SELECT * FROM deduplicate({placed}, options => '{options}')"
 
 
 def _union_columns(node: AsOfJoin) -> list[Column]:

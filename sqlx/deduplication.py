@@ -53,7 +53,8 @@ def deduplicate_relation(compiler: Compiler, block: Block, relation: Relation) -
     base = _stream(compiler, inner, block.level, name) or _plain(compiler, inner, prefix, name)
     shown = _shown(compiler, base, prefix, inner)
     needed = shown.columns if relation.columns else _needed(compiler, block, relation, shown)
-    node = _add(compiler, clause, _inputs(base, prefix, shown, needed))
+    what = f"`{'.'.join(inner.parts)}`" if inner.kind == "name" else "the relation before it"
+    node = _add(compiler, clause, _inputs(base, prefix, shown, needed, what))
     text = _result(node, needed)
     if not relation.own_alias:
         text += f" AS {quoted(relation.visible_name or f'__sqlx_a{relation.span.start}')}"
@@ -75,7 +76,7 @@ def deduplicate_pipe(compiler: Compiler, level: Level, pipe: Pipe) -> None:
     from_text = f"({compiler.edits.render(query).rstrip()}) AS {quoted(name)}"
     base = _Base(from_text, name)
     shown = _shown(compiler, base, prefix, None)
-    node = _add(compiler, pipe.clause, _inputs(base, prefix, shown, shown.columns))
+    node = _add(compiler, pipe.clause, _inputs(base, prefix, shown, shown.columns, "the query before the pipe"))
     whole = Span(query.start, pipe.span.end)
     compiler.edits.replace(whole, f"FROM {_result(node, shown.columns)} AS {quoted(name)}")
 
@@ -133,9 +134,9 @@ def _needed(compiler: Compiler, block: Block, relation: Relation, shown: Visible
     return tuple(column for _, column in found.left)
 
 
-def _inputs(base: _Base, prefix: str, shown: Visible, needed: tuple[Column, ...]) -> DeduplicateInput:
+def _inputs(base: _Base, prefix: str, shown: Visible, needed: tuple[Column, ...], what: str) -> DeduplicateInput:
     limit = base.entry.max_future_us if base.entry else None
-    return DeduplicateInput(prefix, base.from_text, shown, needed, base.hidden, limit)
+    return DeduplicateInput(prefix, base.from_text, shown, needed, base.hidden, limit, what)
 
 
 def _add(compiler: Compiler, clause: DeduplicateClause, inputs: DeduplicateInput) -> Deduplicate:

@@ -11,7 +11,8 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make the table functions (`as_of`) known to a session."""
-    from udtf.spark.table_function import register as register_function  # a worker without Spark SQL never needs it
+    """Make the table functions (`as_of`, `deduplicate`) known to a session."""
+    from udtf.spark import deduplicate_function, table_function  # a worker without Spark SQL never needs them
 
-    register_function(spark)
+    table_function.register(spark)
+    deduplicate_function.register(spark)

@@ -32,6 +32,7 @@ class DeduplicateInput:
         needed: those of its columns that the query can read.
         hidden: which of ``__time``, ``__seq``, ``__arrival0`` … it has.
         max_future_us: of the stream that it is, or None.
+        what: what messages call it.
     """
 
     with_clause: str
@@ -40,6 +41,7 @@ class DeduplicateInput:
     needed: tuple[Column, ...]
     hidden: tuple[str, ...]
     max_future_us: int | None = None
+    what: str = "the relation"
 
     def query(self, items: list[str]) -> str:
         """The relation as a query of these items."""
@@ -110,7 +112,7 @@ class DeduplicateBuilder:
             if "__time" not in self.inputs.hidden:
                 if self.streaming:
                     return ""
-                raise BindError("DEDUPLICATE.NO_TIME", self.text, self.clause.head.pair, name=self.inputs.shown.name)
+                raise BindError("DEDUPLICATE.NO_TIME", self.text, self.clause.head.pair, name=self.inputs.what)
             return self._cast(f"{quoted(self.inputs.shown.name)}.__time", self.clause.head)
         return self._cast(self._expression(self.clause.time), self.clause.time)
 

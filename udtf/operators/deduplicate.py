@@ -87,13 +87,14 @@ class DeduplicateConfig:
         return cls(**options)
 
 
-def deduplicate_table(config: DeduplicateConfig, rows: pa.Table) -> pa.Table:
+def deduplicate_table(config: DeduplicateConfig, rows: pa.Table, is_ordered: bool = False) -> pa.Table:
     """The bounded answer of one task: the same rows as a stream in this order of arrival, at its end.
 
     Args:
         config: the deduplication.
         rows: columns `__k0 ..`, `__time`, `__seq` (with `has_sequence`) and the output's; `__hash` if it is known.
             The order of arrival is `__seq`, without it `__time`, then `__arrival0 ..` where there are any.
+        is_ordered: the rows stand in the order of arrival already.
 
     Returns:
         the output's columns, in any order.
@@ -102,7 +103,7 @@ def deduplicate_table(config: DeduplicateConfig, rows: pa.Table) -> pa.Table:
     """
     from udtf.operators.deduplicate_table import deduplicate_table as deduplicate  # numba costs a second to import
 
-    return deduplicate(config, rows)
+    return deduplicate(config, rows, is_ordered)
 
 
 class _Entry(NamedTuple):

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from udtf.operators.deduplicate import DeduplicateConfig
 
 
-def deduplicate_table(config: DeduplicateConfig, rows: pa.Table) -> pa.Table:
+def deduplicate_table(config: DeduplicateConfig, rows: pa.Table, is_ordered: bool) -> pa.Table:
     """See `udtf.operators.deduplicate.deduplicate_table`."""
     keys = key_columns(rows, config.n_keys)
-    order = _arrival_order(rows)
+    order = np.arange(len(rows)) if is_ordered else _arrival_order(rows)
     arrivals = _arrivals(config, rows, keys, order)
     judged = _judge(config, arrivals, keys, order)
     keep = np.zeros(len(rows), np.bool_)

@@ -1,0 +1,145 @@
+"""Deduplication as a table function that plain Spark SQL calls by name.
+
+```sql
+SELECT * FROM deduplicate(TABLE(orders) PARTITION BY id ORDER BY ts,
+                          within => INTERVAL '10' MINUTES, by => 'id', on_time => 'ts')
+```
+
+Rows arrive in the order of ORDER BY. The partition must be a function of the key: the BY columns themselves, or a task
+computed from them. Further options: `sequence` (a column), `keep` ('first', 'last'), `late` ('forward', 'drop').
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.types import StructType
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
+from pyspark.util import PythonEvalType
+
+from udtf.errors import OperatorError
+from udtf.operators.deduplicate import DeduplicateConfig, deduplicate_table
+from udtf.spark.batch import in_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+NAME: Final = "deduplicate"
+_US: Final = dt.timedelta(microseconds=1)
+
+
+@dataclass
+class Analyzed(AnalyzeResult):
+    """What a call was found to be.
+
+    Attributes:
+        config: the deduplication, as JSON.
+        renamed: column of the input to the name that the logic knows it by, as pairs.
+    """
+
+    config: str = ""
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
+class DeduplicateFunction:
+    """One partition: holds its batches, answers at its end."""
+
+    def __init__(self, analyzed: Analyzed) -> None:
+        """Start a partition."""
+        self._analyzed = analyzed
+        self._batches: list[pa.RecordBatch] = []
+
+    @staticmethod
+    def analyze(
+        input: AnalyzeArgument,  # its name in SQL
+        within: AnalyzeArgument | None = None,
+        by: AnalyzeArgument | None = None,
+        on_time: AnalyzeArgument | None = None,
+        sequence: AnalyzeArgument | None = None,
+        keep: AnalyzeArgument | None = None,
+        late: AnalyzeArgument | None = None,
+        options: AnalyzeArgument | None = None,
+    ) -> Analyzed:
+        """The output's columns: those of the input."""
+        if not isinstance(input.dataType, StructType):
+            raise OperatorError.invalid_option("input", input.dataType, "a table: TABLE(…) PARTITION BY …")
+        written = {"within": within, "by": by, "on_time": on_time, "sequence": sequence, "keep": keep, "late": late}
+        written["options"] = options
+        given = {name: _constant(name, option) for name, option in written.items() if option is not None}
+        config, renamed = _read(given, input.dataType.names)
+        return Analyzed(
+            schema=StructType([input.dataType[name] for name in config.columns]),
+            config=config.to_json(),
+            renamed=renamed,
+        )
+
+    def eval(self, input: pa.RecordBatch, *_: pa.Array, **__: pa.Array) -> Iterator[pa.Table]:  # its name in SQL
+        """Hold a batch of the partition."""
+        if input.num_rows:
+            self._batches.append(input)
+        return iter(())
+
+    def terminate(self) -> Iterator[pa.Table]:
+        """Answer the partition. NB: also called without input, and a row yielded then fails inside Spark 4.3."""
+        import pyarrow as pa  # the driver may plan without it
+
+        if self._batches:
+            rows = pa.Table.from_batches(self._batches)
+            for name, known in self._analyzed.renamed:
+                rows = rows.append_column(known, rows[name])
+            yield in_utc(deduplicate_table(DeduplicateConfig.from_json(self._analyzed.config), rows, is_ordered=True))
+
+
+def register(spark: SparkSession) -> None:
+    """Make `deduplicate` known to a session; see `udtf.spark.table_function.register`."""
+    function = UserDefinedTableFunction(DeduplicateFunction, None, NAME, evalType=PythonEvalType.SQL_ARROW_UDTF)
+    spark.udtf.register(NAME, function)
+
+
+def _constant(name: str, option: AnalyzeArgument) -> Any:
+    if option.isTable or not option.isConstantExpression:
+        raise OperatorError.invalid_option(name, option.dataType, "a constant")
+    return option.value
+
+
+def _read(options: dict[str, Any], columns: list[str]) -> tuple[DeduplicateConfig, tuple[tuple[str, str], ...]]:
+    """The configuration, and which columns of the input are key, time and sequence.
+
+    Raises:
+        OperatorError: an option is missing or wrong.
+    """
+    if "options" in options:  # the input has the logic's own shape
+        return DeduplicateConfig.from_json(str(options["options"])), ()
+    by = options.get("by")
+    keys = [part.strip() for part in by.split(",")] if isinstance(by, str) else list(by or ())
+    named = [(key, f"__k{number}") for number, key in enumerate(keys)] + [(options.get("on_time"), "__time")]
+    named += [(options["sequence"], "__seq")] if options.get("sequence") else []
+    shown = {column.lower(): column for column in columns}
+    for name, known in named:
+        if not isinstance(name, str) or name.lower() not in shown:
+            option = {"__time": "on_time", "__seq": "sequence"}.get(known, "by")
+            raise OperatorError.invalid_option(option, name, f"a column of the input ({', '.join(columns)})")
+    if not keys:
+        raise OperatorError.invalid_option("by", by, "the columns that make two rows duplicates")
+    config = DeduplicateConfig(
+        interval_us=_microseconds(options.get("within")),
+        keep=str(options.get("keep") or "first").lower(),
+        late=str(options["late"]).lower() if options.get("late") else None,
+        n_keys=len(keys),
+        columns=tuple(columns),
+        has_sequence=bool(options.get("sequence")),
+    )
+    return config, tuple((shown[str(name).lower()], known) for name, known in named)
+
+
+def _microseconds(within: Any) -> int:
+    if isinstance(within, dt.timedelta):
+        return within // _US
+    if isinstance(within, int) and not isinstance(within, bool):
+        return within
+    raise OperatorError.invalid_option("within", within, "an interval of days to seconds, or microseconds")
