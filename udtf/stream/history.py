@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from udtf.errors import StateError
 from udtf.stream.cache import Kept
 from udtf.stream.log import Head
-from udtf.stream.segments import FORMAT, unseal
+from udtf.stream.segments import FORMAT, owner_of, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +68,8 @@ def catch_up(logic: StreamLogic, log: Log, head: Head, start: Kept, place: str) 
         if data is None:
             raise StateError.missing_segment(place, number, head.position)
         stamp, segment = unseal(data, number, place)
-        if stamp.fingerprint != head.fingerprint:
-            raise StateError.other_query(place, stamp.fingerprint, head.fingerprint)
+        if stamp.owner != owner_of(head.fingerprint):
+            raise StateError.other_query(place, stamp.owner, head.fingerprint)
         begins_here = stamp.is_snapshot and number == head.first
         if not begins_here and stamp.previous != token:
             return False

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final, Protocol
 
 from udtf.errors import StateError
-from udtf.stream.segments import FORMAT, Stamp
+from udtf.stream.segments import FORMAT, Stamp, owner_of
 
 #: Below so many bytes of deltas nobody writes a snapshot: a worker reads them in milliseconds.
 _LEAST_TAIL_BYTES: Final = 1 << 20
@@ -77,7 +77,7 @@ class Head:
 
     def next_stamp(self, is_snapshot: bool) -> Stamp:
         """The stamp of the segment that comes next."""
-        return Stamp(self.position + 1, is_snapshot, secrets.token_hex(8), self.token, self.fingerprint)
+        return Stamp(self.position + 1, is_snapshot, secrets.token_hex(8), self.token, owner_of(self.fingerprint))
 
     def after(self, stamp: Stamp, size: int) -> Head:
         """The head once that segment is in the log."""

@@ -6,6 +6,7 @@ that kept the state of some position finds out by one comparison whether the log
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import zlib
@@ -36,14 +37,19 @@ class Stamp:
         is_snapshot: it holds all state; else what changed since the position before.
         token: random; two histories that part at a position have different ones there.
         previous: the token of the position before; empty at the first.
-        fingerprint: what the state belongs to.
+        owner: what the state belongs to, as `owner_of` shortens it.
     """
 
     position: int
     is_snapshot: bool
     token: str
     previous: str
-    fingerprint: str
+    owner: str
+
+
+def owner_of(fingerprint: str) -> str:
+    """A fingerprint holds whole queries; what every segment repeats is a digest of it."""
+    return hashlib.blake2b(fingerprint.encode(), digest_size=8).hexdigest()
 
 
 def seal(stamp: Stamp, segment: Segment) -> bytes:

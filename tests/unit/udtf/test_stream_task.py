@@ -17,7 +17,7 @@ from udtf.errors import StateError
 from udtf.stream import log as log_module
 from udtf.stream.cache import Kept, StateCache
 from udtf.stream.log import Head, MemoryLog
-from udtf.stream.segments import Stamp, seal, unseal
+from udtf.stream.segments import Stamp, owner_of, seal, unseal
 from udtf.stream.spec import StreamSpec
 from udtf.stream.task import TaskRunner
 
@@ -265,7 +265,7 @@ def test_segments_that_were_exchanged_are_refused() -> None:
 
 
 def test_a_broken_chain_is_refused() -> None:
-    stamp = Stamp(2, False, "t", "of another history", SPEC.belongs_to)
+    stamp = Stamp(2, False, "t", "of another history", owner_of(SPEC.belongs_to))
     driver = restarted(lambda log: log.segments.update({2: seal(stamp, Counting().snapshot())}))
     assert "does not end where the head says" in raises("STATE.CORRUPT_SEGMENT", driver, [1])
 
