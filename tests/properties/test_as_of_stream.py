@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from udtf.operators import as_of_stream_versions, as_of_stream_waiting, table_lookup_state
 from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
 from udtf.operators.as_of_stream import AsOfJoinStream
 from udtf.record import Row, canonical_key
@@ -28,6 +30,15 @@ TIES = {
 }
 GAUGES = ("state_rows", "state_bytes", "max_event_time")
 LIMITS = st.none() | st.integers(0, 30)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tidy_often():
+    """What is not needed goes when there are a few rows, not tens of thousands."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (as_of_stream_versions, as_of_stream_waiting, table_lookup_state):
+            patch.setattr(module, "_FEWEST_ROWS", 3)
+        yield
 
 
 @st.composite

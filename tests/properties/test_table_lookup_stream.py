@@ -14,6 +14,7 @@ from tests.properties.test_as_of_stream import (
     found_of,
     micro_batch,
     parts_of,
+    tidy_often,  # noqa: F401  # a fixture
 )
 from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
 from udtf.operators.table_lookup_stream import TableLookupStream
