@@ -11,7 +11,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,22 @@ if TYPE_CHECKING:
 _SEPARATOR = "\x01"
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A data source behind a temporary view, as it was opened."""
+
+    source: str
+    options: dict[str, str]
+
+
 class SparkCatalog:
     """The definitions that one Spark session sees.
 
     Args:
         spark: the session.
+
+    Attributes:
+        opened: temporary views of this session over data sources, by lower-case name: a stream opens them anew.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -45,6 +56,7 @@ class SparkCatalog:
         self._identifiers = jvm.org.apache.spark.sql.catalyst.TableIdentifier
         self._option = jvm.scala.Option
         self._parsed: dict[str, Entry | None] = {}
+        self.opened: dict[str, Opened] = {}
 
     def resolve(self, name: str | tuple[str, ...]) -> Entry | None:
         """The definition of that name, or None; one look-up in Spark's session catalog.
@@ -195,11 +207,22 @@ class SparkCatalog:
             arrival = _arrival(frame._jdf.queryExecution().analyzed())
             extra = [f"{expression} AS __arrived{n}" for n, expression in enumerate(arrival)]
             frame.selectExpr("*", *extra).createOrReplaceTempView(part_text(name))
+        self.opened[name.lower()] = Opened(source, options)
         return arrival
 
     def close_source(self, name: str) -> None:
         """Drop such a view."""
         self.spark.catalog.dropTempView(name)
+        self.opened.pop(name.lower(), None)
+
+    def arrival_of(self, plan: Any) -> tuple[str, ...]:
+        """The same of an analysed plan, which may be a stream's."""
+        return _arrival(plan)
+
+    def view_query(self, parts: tuple[str, ...]) -> str | None:
+        """The query of a view as text; None where it has none, being made of a DataFrame."""
+        view = self._session.getTempViewOrPermanentTableMetadata(self._identifier(parts)).viewText()
+        return str(view.get()) if view.isDefined() else None
 
     def arrival(self, relation: str) -> tuple[str, ...]:
         """How the rows of a relation arrived, as ORDER BY expressions over them; () where Spark does not know."""

@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.entries import Column, Entry
+from sqlx.arrival import Arrival
+
+
+class NotLiveError(Exception):
+    """A definition's source cannot be read as a stream.
+
+    Args:
+        reason: why, as the end of a sentence.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class LiveRead:
+    """How a definition is read live.
+
+    Attributes:
+        name: the relation's name in the queries of the plan.
+        arrival: what its rows carry along, as expressions over the relation; None in replay, which knows it by itself.
+    """
+
+    name: str
+    arrival: Arrival | None = None
 
 
 class Binder(Protocol):
-    """Names and types, as the engine that will run the query sees them."""
+    """Names and types, as the engine that will run the query sees them.
+
+    Attributes:
+        carries_arrival: live rows carry event time and order of arrival along in a hidden column.
+    """
+
+    carries_arrival: bool
 
     def entry(self, parts: tuple[str, ...]) -> Entry | None:
         """The definition of that (qualified) name in our catalog, or None."""
@@ -48,4 +81,12 @@ class Binder(Protocol):
 
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """The stored query of a view, so that a versioned table can be found behind it; None for other names."""
+        ...
+
+    def live(self, entry: Entry) -> LiveRead:
+        """How the rows of a definition come live; queries may read the name from now on.
+
+        Raises:
+            NotLiveError: its source cannot be read as a stream.
+        """
         ...

@@ -17,21 +17,24 @@ from dataclasses import dataclass, field, replace
 from pyspark.errors import PySparkException
 
 from catalog.entries import Column, Entry
+from sqlx.arrival import ROW, Arrival
 from sqlx.bind import Binder
 from sqlx.cut import check_leftovers, is_query, merge_using, operand_start, read_by_left, with_clause
 from sqlx.deduplication import deduplicate_pipe, deduplicate_relation
 from sqlx.dialect import Span
 from sqlx.edits import Edits
 from sqlx.errors import UnsupportedError
-from sqlx.keyed_join import Inputs
-from sqlx.needed import needed_columns
+from sqlx.join_inputs import Inputs
+from sqlx.live_reads import LiveReads, check_live_left
+from sqlx.needed import needed_columns, with_late_columns
+from sqlx.operands import any_right, upsert_side
 from sqlx.operators import Builder, builders
 from sqlx.outer import explained
 from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
 from sqlx.reads import insert_target, rewritten_read
 from sqlx.refusals import check_names, check_relation, notes, refused
 from sqlx.restore import Standing, apply_names, restored, shorten_qualifiers
-from sqlx.right_side import RightSide, RightSideReader, entry_side, quoted_path, renamed
+from sqlx.right_side import RightSide, RightSideReader
 from sqlx.scanner import scan
 from sqlx.scope import Visible
 from sqlx.structure import Block, FromItem, Join, Level, Relation
@@ -74,16 +77,22 @@ class Compiler:
     notes: list[str] = field(default_factory=list)
     visible: list[Standing] = field(default_factory=list)
     before: list[Known] = field(default_factory=list)
+    arrival: Arrival | None = None
+    first_arrival: Arrival | None = None
 
     def __post_init__(self) -> None:
         self.edits = Edits(self.text)
+        self.live = LiveReads(self.text, self.binder, self.edits, self.nodes)
 
     def compile(self) -> Plan:
         """Run all passes."""
         into = insert_target(self.text, self.binder)
         if into is not None:
             self.edits.replace(*into)
-        for level in scan(self.text).walk():
+        root = scan(self.text)
+        if self.streaming:
+            self.live.start(root, self._is_operator)
+        for level in root.walk():
             for block in level.blocks:
                 self._block(block)
             for pipe in level.pipes:
@@ -105,23 +114,29 @@ class Compiler:
         return tuple((name, node) for name, node in self.nodes.items() if name in sql)
 
     def _block(self, block: Block) -> None:
-        self.visible, self.before = [], []
+        self.visible, self.before, self.first_arrival = [], [], None
         for item in block.items:
             self.before = [*self.before, *self._item(block, item)]
+            self.first_arrival = self.arrival if item is block.items[0] else self.first_arrival
         for operator in self.visible:
             apply_names(self.text, block, self.edits, operator)
         for item in block.items:
             shorten_qualifiers(self.text, block, self.edits, item, [o.span for o in self.visible])
+        self.live.hand_on(block, self.first_arrival)
 
     # FROM items
 
     def _item(self, block: Block, item: FromItem) -> list[Known]:
         known = self._relation(block, item.relation)
+        if item.relation.group is None or item.relation.alias is not None:
+            self.arrival = self.live.arrival_of(item.relation)
         for join in item.joins:
             if join.as_of is not None:
                 known = self._as_of(block, item, join, known)
                 continue
+            arrival = self.arrival
             right = self._relation(block, join.relation)
+            self.arrival = arrival
             lookup = self._lookup(block, item, join, known) if self.streaming else None
             if lookup is not None:
                 known = lookup
@@ -157,22 +172,12 @@ class Compiler:
                 self.edits.insert(relation.span.end, f" AS {self._name_of(relation)}")
 
     def _read_live(self, relation: Relation, level: Level) -> None:
-        """STREAM before a relation of ours goes away; live, the relation becomes a source of the plan."""
-        if relation.kind != "name" or (not relation.stream and not self.streaming):
-            return
-        if len(relation.parts) == 1 and any(c.name.lower() == relation.parts[0].lower() for c in level.visible_ctes()):
-            return
-        entry = self.binder.entry(relation.parts)
-        if entry is None:
-            return
-        if not self.streaming:
-            what = f"`{entry.name}` is read with STREAM"
+        """Live, a relation of ours becomes a source of the plan; STREAM before one in a batch query is refused."""
+        if self.streaming:
+            self.live.read(relation, level)
+        elif relation.stream and self.table(relation, level) is not None:
+            what = f"`{'.'.join(relation.parts)}` is read with STREAM"
             raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", self.text, relation.body.pair, what=what)
-        self.nodes.setdefault(quoted_path(entry.name), Source(entry))
-        if relation.stream:
-            self.edits.replace(Span(relation.span.start, relation.body.end), quoted_path(entry.name))
-        else:
-            self.edits.replace(relation.body, quoted_path(entry.name))
 
     # operators
 
@@ -186,25 +191,8 @@ class Compiler:
         if join.as_of.spelling in ("as_of", "system_time"):
             right = reader.read(join.relation, block.level)
         else:
-            right = self._any_right(reader, join.relation, block.level)
+            right = any_right(self, reader, join.relation, block.level)
         return self._operator(block, item, join, known, right)
-
-    def _any_right(self, reader: RightSideReader, relation: Relation, level: Level) -> RightSide:
-        """MATCH_CONDITION and ASOF take any relation; a versioned table gives its versions."""
-        entry = self.binder.entry(relation.parts) if relation.kind == "name" else None
-        if entry is not None and entry.kind == "versioned":
-            return reader.read(relation, level)
-        if self.streaming:
-            return reader.read(relation, level)
-        prefix = with_clause(self.text, self.edits, level, relation.span)
-        body = self.edits.render(relation.body)
-        body += "".join(f" {part.of(self.text)}" for part in (relation.travel, relation.extra) if part is not None)
-        sql = f"{prefix}SELECT * FROM {body}"
-        columns = self.bound(sql, relation)
-        arrival = self.binder.arrival(body) if not prefix else "monotonically_increasing_id()"
-        sql = f"{prefix}SELECT *, {arrival} AS __order0 FROM {body}"
-        side = RightSide(sql, columns, ("__order0",), (), None, relation.visible_name or "the right side")
-        return renamed(side, relation.columns, self.text) if relation.columns else side
 
     def bound(self, sql: str, relation: Relation | None) -> tuple[Column, ...]:
         """The columns of a query over a relation.
@@ -230,8 +218,9 @@ class Compiler:
         builder = self._builder(block, item, join, known, right)
         inputs = builder.inputs
         if self.streaming and right.entry is not None:
-            self.nodes.setdefault(quoted_path(right.entry.name), Source(right.entry))
+            self.nodes.setdefault(self.binder.live(right.entry).name, Source(right.entry))
         node, further = builder.build(f"__sqlx_rel{number}")
+        self.arrival = builder.inputs.arrival_behind(f"__sqlx_op{number}")
         node = self._with_reads(node)
         self.nodes[node.name] = node
         self.binder.announce(node.name, node.columns)
@@ -260,6 +249,8 @@ class Compiler:
         spans = [c.span for c in builder.parts.further]
         shown = Visible(inputs.right_name, right.columns)
         needed = needed_columns(self.text, block, join, spans, inputs.left, shown)
+        if self._carries:
+            needed = with_late_columns(needed, join, inputs)
         builder.inputs = replace(inputs, left_needed=needed.left, right_needed=needed.right)
         return builder
 
@@ -279,7 +270,12 @@ class Compiler:
         prefix = with_clause(self.text, self.edits, block.level, span, *read_by_left(join))
         left_from = self.edits.render(span).rstrip()
         left = merge_using(self.text, item, tuple(self._visible(k, prefix, left_from) for k in known), span.end)
-        return Inputs(prefix, left_from, left, (), right, self._name_of(join.relation), ())
+        arrival = check_live_left(self.text, item, prefix + left_from, self.arrival) if self._carries else None
+        return Inputs(prefix, left_from, left, (), right, self._name_of(join.relation), (), arrival)
+
+    @property
+    def _carries(self) -> bool:
+        return self.streaming and self.binder.carries_arrival
 
     def _visible(self, known: Known, prefix: str, left_from: str) -> Visible:
         if known.visible.columns:
@@ -289,25 +285,22 @@ class Compiler:
         columns = self.bound(sql, relation) if relation is not None else self._columns_of(sql)
         named = relation is not None and relation.alias is None
         qualifiers = relation.parts[:-1] if relation is not None and named else ()
-        return Visible(known.visible.name, columns, qualifiers)
+        return Visible(known.visible.name, tuple(c for c in columns if c.name != ROW), qualifiers)
 
     def _lookup(self, block: Block, item: FromItem, join: Join, known: list[Known]) -> list[Known] | None:
         """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
-        entry = self._table(join.relation, block.level)
-        if entry is None:
-            return None
-        if entry.kind == "versioned":
-            raise UnsupportedError(
-                "UNSUPPORTED.VERSIONED_PLAIN_JOIN", self.text, join.relation.body.pair, table=entry.name
-            )
-        if entry.kind == "stream":
-            hint = "Join the stream with a table: CREATE VERSIONED TABLE or CREATE UPSERT TABLE."
-            raise UnsupportedError(
-                "UNSUPPORTED.STREAM_FRAGMENT", self.text, join.span.pair, what="A join of two streams", hint=hint
-            )
-        return self._operator(block, item, join, known, entry_side(entry, self.binder, streaming=True))
+        entry = self.table(join.relation, block.level)
+        return None if entry is None else self._operator(block, item, join, known, upsert_side(self, entry, join))
 
-    def _table(self, relation: Relation, level: Level) -> Entry | None:
+    def _is_operator(self, join: Join, level: Level) -> bool:
+        """Whether a join of a live query is one of ours."""
+        if join.as_of is not None:
+            return True
+        entry = self.table(join.relation, level)
+        return entry is not None and entry.kind == "upsert"
+
+    def table(self, relation: Relation, level: Level) -> Entry | None:
+        """The definition that a relation names, unless a common table expression hides it."""
         if relation.kind != "name" or any(c.name.lower() == relation.parts[-1].lower() for c in level.visible_ctes()):
             return None
         return self.binder.entry(relation.parts)

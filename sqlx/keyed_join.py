@@ -10,8 +10,8 @@ from sqlx.bind import Binder
 from sqlx.conditions import Conjunct, split_conjuncts, unwrapped
 from sqlx.dialect import Token, quoted, tokenize_span
 from sqlx.errors import BindError, UnsupportedError
+from sqlx.join_inputs import Inputs
 from sqlx.plan import Fragment
-from sqlx.right_side import RightSide
 from sqlx.scope import Reference, Scope, Side, Visible
 from sqlx.structure import Join
 
@@ -30,37 +30,6 @@ class Parts:
     right_keys: list[str] = field(default_factory=list)
     key_columns: set[str] = field(default_factory=set)
     further: list[Conjunct] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The two sides of a join as text.
-
-    Attributes:
-        left_with: the WITH clause that the left side needs, or "".
-        left_from: what stands behind FROM for the left side.
-        left: what the left side shows.
-        left_needed: its columns that the query can read.
-        right: the rows of the right side.
-        right_name: its name in the query.
-        right_needed: its columns that the query can read.
-    """
-
-    left_with: str
-    left_from: str
-    left: tuple[Visible, ...]
-    left_needed: tuple[tuple[Visible, Column], ...]
-    right: RightSide
-    right_name: str
-    right_needed: tuple[Column, ...]
-
-    def left_query(self, items: str) -> str:
-        """The left side as a query of these items."""
-        return f"{self.left_with}SELECT {items} FROM {self.left_from}"
-
-    def right_query(self, items: str) -> str:
-        """The right side as a query of these items."""
-        return f"SELECT {items} FROM ({self.right.sql}) AS {quoted(self.right_name)}"
 
 
 class KeyedJoinBuilder:
@@ -245,29 +214,6 @@ class KeyedJoinBuilder:
             items[0].append(f"{cast(left_keys[n], left, common)} AS __k{n}")
             items[1].append(f"{cast(right_keys[n], right, common)} AS __k{n}")
         return items
-
-    def payload_items(self) -> tuple[list[str], list[str]]:
-        """The payload columns of both sides."""
-        name = quoted(self.inputs.right_name)
-        left = [f"{quoted(v.name)}.{quoted(c.name)} AS _l{n}" for n, (v, c) in enumerate(self.inputs.left_needed)]
-        return left, [f"{name}.{quoted(c.name)} AS _r{n}" for n, c in enumerate(self.inputs.right_needed)]
-
-    def hidden_items(self, *names: str) -> list[str]:
-        """Those of the hidden columns that the right side has."""
-        name = quoted(self.inputs.right_name)
-        shown = {"__order0": "__arrival"}
-        return [f"{name}.{h} AS {shown.get(h, h)}" for h in names if h in self.inputs.right.hidden]
-
-    def payload_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the payload columns of both sides."""
-        left, right = len(self.inputs.left_needed), len(self.inputs.right_needed)
-        return tuple(f"_l{n}" for n in range(left)), tuple(f"_r{n}" for n in range(right))
-
-
-def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[Column, ...]:
-    """The columns of a join's result: the payloads of both sides, then the reason."""
-    shown = [c for c in (*left.columns, *right.columns) if not c.name.startswith("__")]
-    return (*shown, *((Column("__reason", "string"),) if with_reason else ()))
 
 
 def cast(text: str, found: str, wanted: str) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from sqlx.lower_deduplicate import deduplicated
 from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.shipping import without_copies
-from sqlx.spark_binder import dataset
+from sqlx.spark_datasets import dataset
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.spark import batch, mapped
 

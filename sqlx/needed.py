@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from catalog.entries import Column
 from sqlx.dialect import Span, Token, tokenize
+from sqlx.join_inputs import Inputs
 from sqlx.right_side import stars
 from sqlx.scope import Visible
 from sqlx.structure import Block, Join
@@ -52,6 +53,16 @@ def needed_columns(
             sorted(((v, c) for v in left for c in v.columns), key=lambda pair: pair[1].type not in _NARROW)[:1]
         )
     return Needed(lefts, rights)
+
+
+def with_late_columns(needed: Needed, join: Join, inputs: Inputs) -> Needed:
+    """All columns of an input whose refused rows go to a table."""
+    left, right = needed.left, needed.right
+    if join.as_of is not None and join.as_of.late_to is not None:
+        left = tuple((v, c) for v in inputs.left for c in v.columns)
+    if inputs.right.entry is not None and inputs.right.entry.late_to is not None:
+        right = inputs.right.columns
+    return Needed(left, right)
 
 
 def _within(token: Token, spans: list[Span]) -> bool:

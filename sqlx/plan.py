@@ -66,6 +66,8 @@ class AsOfJoin(PlanNode):
         columns: result columns: the payloads of both and ``__reason`` where the config asks for it.
         table: name of the right side, for messages.
         late_to: table that keeps refused rows, or None.
+        common_sequence: live inputs interleave by a SEQUENCE BY of one type, else by event time.
+        left_names, right_names: the names that the query knows the payload columns by.
     """
 
     name: str
@@ -75,6 +77,9 @@ class AsOfJoin(PlanNode):
     columns: tuple[Column, ...]
     table: str
     late_to: str | None = None
+    common_sequence: bool = False
+    left_names: tuple[str, ...] = ()
+    right_names: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
@@ -100,6 +105,10 @@ class TableLookup(PlanNode):
     config: TableLookupConfig
     columns: tuple[Column, ...]
     table: str
+    late_to: str | None = None
+    common_sequence: bool = False
+    left_names: tuple[str, ...] = ()
+    right_names: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
@@ -108,7 +117,7 @@ class TableLookup(PlanNode):
     @property
     def matched(self) -> str:
         """The result column's test for a match: the last of the right payload is a flag where it is asked for."""
-        return f"{self.columns[-1].name} IS NOT NULL"
+        return f"{self.config.right_columns[-1]} IS NOT NULL"
 
 
 @dataclass(frozen=True)

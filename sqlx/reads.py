@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog.entries import Entry
 from catalog.relations import as_of_sql, history_sql
-from sqlx.bind import Binder
+from sqlx.bind import Binder, LiveRead, NotLiveError
 from sqlx.dialect import Span, Token, tokenize, tokenize_span
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.structure import Relation
@@ -86,3 +86,17 @@ def values_in_order(tokens: tuple[Token, ...]) -> int | None:
     if "DEFAULT" in words or "SELECT" in words or "VALUES" not in words:
         return None
     return tokens[words.index("VALUES")].start
+
+
+def live_read(binder: Binder, entry: Entry, text: str, span: Span) -> LiveRead:
+    """How a definition is read live.
+
+    Raises:
+        UnsupportedError: its source is no stream.
+    """
+    try:
+        return binder.live(entry)
+    except NotLiveError as error:
+        raise UnsupportedError(
+            "STREAMING.SOURCE_NOT_LIVE", text, span.pair, name=entry.name, reason=error.reason
+        ) from error

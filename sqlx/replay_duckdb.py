@@ -12,8 +12,9 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from catalog import MemoryCatalog
 from catalog.binding import AnalysisError
-from catalog.definitions import shown_name
+from catalog.definitions import name_parts, name_text, shown_name
 from catalog.entries import Column, Entry
+from sqlx.bind import LiveRead
 from sqlx.errors import BindError
 from sqlx.replay_types import TypeTextError, common_type, from_duckdb, parse_type
 
@@ -132,6 +133,8 @@ class DuckDbBinder:
         catalog: the definitions.
     """
 
+    carries_arrival = False
+
     def __init__(self, engine: Engine, catalog: MemoryCatalog) -> None:
         self.engine, self.catalog = engine, catalog
         self._refusal: Exception | None = None
@@ -173,6 +176,10 @@ class DuckDbBinder:
         """Rows are pushed, never inserted."""
         del entry
         return None
+
+    def live(self, entry: Entry) -> LiveRead:
+        """Records are pushed under the definition's own name."""
+        return LiveRead(name_text(name_parts(entry.name)))
 
     def names(self) -> tuple[str, ...]:
         """The names of the definitions."""

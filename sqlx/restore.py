@@ -9,7 +9,7 @@ from catalog.entries import Column
 from sqlx.dialect import Span, Token, quoted, tokenize_span
 from sqlx.edits import Edits
 from sqlx.errors import UnsupportedError
-from sqlx.keyed_join import Inputs
+from sqlx.join_inputs import Inputs
 from sqlx.plan import AsOfJoin, TableLookup
 from sqlx.right_side import stars
 from sqlx.scope import Visible

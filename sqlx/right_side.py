@@ -11,9 +11,10 @@ from typing import NoReturn
 
 from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
-from sqlx.bind import Binder
+from sqlx.bind import Binder, LiveRead
 from sqlx.dialect import Token, quoted, tokenize_span
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
+from sqlx.reads import live_read
 from sqlx.scanner import scan
 from sqlx.structure import Block, Cte, FromItem, Level, Relation
 
@@ -111,7 +112,8 @@ class RightSideReader:
     def _entry(self, entry: Entry) -> RightSide:
         if entry.kind != "versioned":
             self._not_versioned(entry.name, entry)
-        return entry_side(entry, self.binder, self.streaming)
+        live = live_read(self.binder, entry, self.text, self.span) if self.streaming else None
+        return entry_side(entry, self.binder, live)
 
     def _query(self, level: Level, text: str, name: str) -> RightSide:
         block = self._only_block(level)
@@ -196,11 +198,13 @@ def renamed(side: RightSide, names: tuple[Token, ...], text: str) -> RightSide:
     return replace(side, sql=sql, columns=columns, keys=keys)
 
 
-def entry_side(entry: Entry, binder: Binder, streaming: bool) -> RightSide:
-    """The versions of a table of our catalog, as they arrived."""
-    source = replace(entry, relation=quoted_path(entry.name)) if streaming else entry
-    by_arrival = not streaming and entry.sequence_by is None and entry.valid_from is None
+def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide:
+    """The versions of a table of our catalog, as they arrived; live ones carry their order of arrival along."""
+    source = entry if live is None else replace(entry, relation=live.name)
+    by_arrival = live is None and entry.sequence_by is None and entry.valid_from is None
     arrival = arrival_of(entry, binder) if by_arrival else ()
+    if live is not None and live.arrival is not None:
+        arrival = live.arrival.order
     hidden = ["__time"]
     hidden += ["__seq"] if entry.sequence_by else []
     hidden += ["__deleted"] if entry.delete_when or entry.valid_from else []
@@ -217,10 +221,13 @@ def arrival_of(entry: Entry, binder: Binder) -> tuple[str, ...]:
 
 
 def relations_of(item: FromItem) -> list[Relation]:
-    """The relations of a FROM item, those in its groups too."""
+    """The relations of a FROM item, those in its groups and those that are deduplicated too."""
     found: list[Relation] = []
     for relation in (item.relation, *(j.relation for j in item.joins)):
-        found += relations_of(relation.group) if relation.group is not None else [relation]
+        inner = relation
+        while inner.inner is not None:
+            inner = inner.inner
+        found += relations_of(inner.group) if inner.group is not None else [inner]
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -13,14 +12,18 @@ from pyspark.sql.types import StructType
 
 from catalog.entries import Column, Entry
 from catalog.spark import SparkCatalog, columns_of, type_text
+from sqlx.bind import LiveRead
+from sqlx.compiler import compile_query
 from sqlx.dialect import quoted
+from sqlx.live_sources import open_live
+from sqlx.lower_stream import lower_stream
 from sqlx.probes import probing
+from sqlx.spark_datasets import dataset
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _MOST_LISTED_FILES = 64
-_dataset_classes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 #: Milliseconds since 2017, then the row: where files cannot be listed. Files of one millisecond interleave by row.
 _BY_MODIFICATION = "((unix_millis(_metadata.file_modification_time) - 1483228800000) * 16777216 + _metadata.row_index)"
 
@@ -36,6 +39,8 @@ class SparkBinder:
             would be a detour.
     """
 
+    carries_arrival = True
+
     def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False, parser: Any = None) -> None:
         self.spark, self.catalog, self.portable = spark, catalog, portable
         self._parser = parser or spark._jsparkSession.sessionState().sqlParser()
@@ -43,6 +48,8 @@ class SparkBinder:
         self._known: dict[str, tuple[Column, ...] | None] = {}
         self._stand_ins: dict[str, str] = {}
         self._refusal: Exception | None = None
+        self.live_frames: dict[str, DataFrame] = {}
+        self._live: dict[str, LiveRead] = {}
 
     def entry(self, parts: tuple[str, ...]) -> Entry | None:
         """The definition of that name in our catalog, or None."""
@@ -80,8 +87,27 @@ class SparkBinder:
 
     def announce(self, name: str, columns: tuple[Column, ...]) -> None:
         """Let queries read the result of an operator, by a stand-in of its columns."""
-        items = ", ".join(f"CAST(NULL AS {c.type}) AS {c.name}" for c in columns) or "1 AS __none"
+        items = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns) or "1 AS __none"
         self._stand_ins[name] = f"(SELECT {items})"
+
+    def live(self, entry: Entry) -> LiveRead:
+        """The definition as a stream, under a name of its own; kept in ``live_frames`` for whoever runs the query.
+
+        Raises:
+            NotLiveError: its source cannot be read as a stream.
+        """
+        if entry.name not in self._live:
+            name = f"__sqlx_live{len(self._live) + 1}"
+            source = open_live(self.spark, self.catalog, entry, self._run_live)
+            self.announce(name, columns_of(source.frame._jdf.schema()))
+            self.live_frames[name] = source.frame
+            self._live[entry.name] = LiveRead(name, source.arrival)
+        return self._live[entry.name]
+
+    def _run_live(self, query: str) -> DataFrame:
+        """A query behind a definition, as a stream."""
+        binder = SparkBinder(self.spark, self.catalog, self.portable, self._parser)
+        return lower_stream(compile_query(query, binder, streaming=True), self.spark, binder.live_frames).frame
 
     def common_type(self, left: str, right: str) -> str | None:
         """The type to which Spark's analyzer casts both sides of ``=``."""
@@ -148,15 +174,6 @@ def _file_literal(path: str) -> str:
     """A path of ``inputFiles`` as ``_metadata.file_path`` spells it: the same but for the slashes of local files."""
     text = re.sub("^file:/+", "file:/", path)
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def dataset(spark: SparkSession, plan: Any) -> Any:
-    """A parsed plan, analysed, as Spark's Dataset."""
-    context = spark.sparkContext
-    if context not in _dataset_classes:  # py4j asks the JVM for every part of a dotted name
-        jvm: Any = context._jvm
-        _dataset_classes[context] = jvm.org.apache.spark.sql.classic.Dataset
-    return _dataset_classes[context].ofRows(spark._jsparkSession, plan)
 
 
 def _compared_type(comparison: Any) -> str:

@@ -13,16 +13,20 @@ from catalog.statements import Lowered
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
-from sqlx.errors import TemporalParseError
+from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
+from sqlx.lower_stream import lower_stream
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
+from sqlx.right_side import relations_of
+from sqlx.scanner import scan
 from sqlx.spark_binder import SparkBinder
 from sqlx.stages import explain_plan
 from sqlx.streaming.commands import carry_out
+from sqlx.streaming.late import late_span
 from sqlx.streaming.live import Live
 from sqlx.streaming.parse import StreamingTable, parse_streaming
-from sqlx.streaming.queries import carets_in, plain_stream
+from sqlx.streaming.queries import carets_in
 from sqlx.views import create_temporary_view, create_view, view_head
 
 if TYPE_CHECKING:
@@ -132,9 +136,10 @@ class SessionStatements:
 
     def live(self, statement: StreamingTable, tasks: int) -> Live:
         """The query of a streaming statement, lowered to a live stream of that many tasks."""
-        del tasks
+        binder = self._binder()
         with carets_in(statement.text, statement.query_start):
-            return plain_stream(compile_query(statement.query, self._binder(), streaming=True), self.spark)
+            plan = compile_query(statement.query, binder, streaming=True)
+            return lower_stream(plan, self.spark, binder.live_frames, tasks)
 
     def _binder(self, portable: bool = False) -> SparkBinder:
         return SparkBinder(self.spark, self.catalog, portable, self._parser)
@@ -143,6 +148,8 @@ class SessionStatements:
         if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
             query = text[tokens[1].end :]
             return Rewritten(_as_rows(explain_plan(self.plan(query), self.spark)))
+        if self._reads_live(text):
+            return self._live_query(text)
         head = view_head(text, tokens)
         binder = self._binder()
         plan = compile_query(text if head is None else head.query, binder)
@@ -160,6 +167,23 @@ class SessionStatements:
         if plan.root.columns:
             return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark, binder.analyzed))
         return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
+
+    def _reads_live(self, text: str) -> bool:
+        """Whether a statement reads a definition of ours with STREAM."""
+        if "stream" not in text.lower():
+            return False
+        relations = (r for level in scan(text).walk() for b in level.blocks for i in b.items for r in relations_of(i))
+        return any(r.stream and r.parts and self.catalog.resolve(r.parts) is not None for r in relations)
+
+    def _live_query(self, text: str) -> Rewritten:
+        """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink."""
+        binder = self._binder()
+        plan = compile_query(text, binder, streaming=True)
+        live = lower_stream(plan, self.spark, binder.live_frames)
+        if live.late:
+            raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
+        frames = dict(live.read_by_root)
+        return Rewritten(plan.root.sql, plan.notes, frames)
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:

@@ -12,7 +12,8 @@ from sqlx.clauses import AsOfClause
 from sqlx.conditions import Conjunct, split_conjuncts
 from sqlx.dialect import Span, Token, quoted, tokenize_span
 from sqlx.errors import BindError, TemporalParseError
-from sqlx.keyed_join import Inputs, KeyedJoinBuilder, cast, result_columns, text_of
+from sqlx.join_inputs import Inputs, result_columns
+from sqlx.keyed_join import KeyedJoinBuilder, cast, text_of
 from sqlx.plan import AsOfJoin
 from sqlx.structure import Join
 from udtf.operators.as_of_join import AsOfJoinConfig
@@ -56,7 +57,10 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         left = self.fragment(left_items, self.inputs.left_query)
         right = self.fragment(right_items, self.inputs.right_query)
         columns = result_columns(left, right, config.with_reason)
-        node = AsOfJoin(name, left, right, config, columns, self.inputs.right.name, self.clause.late_to)
+        table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
+        node = AsOfJoin(
+            name, left, right, config, columns, table, self.clause.late_to, is_common, *self.inputs.shown_names()
+        )
         return node, tuple(self.parts.further)
 
     def _items(self, ties: list[str]) -> tuple[list[str], list[str]]:
@@ -70,10 +74,11 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             left.append(f"{known} AS __known")
             right.append(f"{seq} AS __seq")
         right += [f"{text} AS __tie{n}" for n, text in enumerate(ties)]
-        one_order = () if "__order1" in self.inputs.right.hidden else ("__order0",)
-        right += self.hidden_items(*one_order, "__arrival", "__deleted", "__pass")
-        left_payload, right_payload = self.payload_items()
-        return left + left_payload, right + right_payload
+        one_order = () if "__order1" in self.inputs.right.hidden or self.streaming else ("__order0",)
+        right += self.inputs.hidden_items(*one_order, "__arrival", "__deleted", "__pass")
+        left_carried, right_carried = self.inputs.arrival_items(as_of)
+        left_payload, right_payload = self.inputs.payload_items()
+        return left + left_carried + left_payload, right + right_carried + right_payload
 
     # times
 
@@ -209,7 +214,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
                     raise BindError("AS_OF_JOIN.TIES_FROM_LEFT", self.text, reference.span.pair, column=column)
             found.append(_sort_item(self.text, tokens))
         hidden = self.inputs.right.hidden
-        orders = [h for h in hidden if h.startswith("__order")]
+        orders = [] if self.streaming else [h for h in hidden if h.startswith("__order")]
         arrived = [h for h in hidden if h == "__seq"] + (orders if len(orders) > 1 else [])
         return found + [(f"{quoted(self.inputs.right_name)}.{h}", ("asc", "first")) for h in arrived]
 
@@ -219,7 +224,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         if self.streaming and retention_us is None:
             retention_us = DEFAULT_RETENTION_US
         self._check_wait(retention_us)
-        left_columns, right_columns = self.payload_names()
+        left_columns, right_columns = self.inputs.payload_names()
         return AsOfJoinConfig(
             join="left" if self.is_left else "inner",
             direction=self.clause.direction or "backward",

@@ -6,7 +6,8 @@ Source: KIP-914 "stream-table join" with an unversioned table, semantics.md 6.1 
 from __future__ import annotations
 
 from sqlx.conditions import Conjunct
-from sqlx.keyed_join import KeyedJoinBuilder, result_columns
+from sqlx.join_inputs import result_columns
+from sqlx.keyed_join import KeyedJoinBuilder
 from sqlx.plan import TableLookup
 from udtf.operators.table_lookup import TableLookupConfig
 
@@ -30,14 +31,17 @@ class TableLookupBuilder(KeyedJoinBuilder):
             BindError, UnsupportedError: what was written cannot be joined so.
         """
         left_items, right_items = self.key_items()
-        left_payload, right_payload = self.payload_items()
-        right_items += self.hidden_items("__deleted", "__pass")
-        left_columns, right_columns = self.payload_names()
+        left_payload, right_payload = self.inputs.payload_items()
+        right_items += self.inputs.hidden_items("__deleted", "__pass")
+        left_columns, right_columns = self.inputs.payload_names()
         if self.is_left and self.parts.further:  # a NULL payload may be a row, or none: the flag tells
             right_columns = (*right_columns, f"r{len(right_columns)}")
             right_payload.append(f"true AS {right_columns[-1]}")
-        left = self.fragment(left_items + left_payload, self.inputs.left_query)
-        right = self.fragment(right_items + right_payload, self.inputs.right_query)
+        left_carried, right_carried = self.inputs.arrival_items("CAST(NULL AS TIMESTAMP)")
+        if self.inputs.arrival is not None:
+            right_items += self.inputs.hidden_items("__time")
+        left = self.fragment(left_items + left_carried + left_payload, self.inputs.left_query)
+        right = self.fragment(right_items + right_carried + right_payload, self.inputs.right_query)
         config = TableLookupConfig(
             join="left" if self.is_left else "inner",
             n_keys=max(1, len(self.parts.left_keys)),
@@ -45,4 +49,6 @@ class TableLookupBuilder(KeyedJoinBuilder):
             right_columns=right_columns,
         )
         columns = result_columns(left, right, with_reason=False)
-        return TableLookup(name, left, right, config, columns, self.inputs.right.name), tuple(self.parts.further)
+        table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
+        node = TableLookup(name, left, right, config, columns, table, None, is_common, *self.inputs.shown_names())
+        return node, tuple(self.parts.further)

@@ -1,0 +1,106 @@
+"""Reads of definitions in a live query: each becomes a source of the plan, and shows what its rows carry along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from catalog.entries import Entry
+from sqlx.arrival import ROW, Arrival
+from sqlx.bind import Binder, LiveRead
+from sqlx.carried import Carried, shows_row
+from sqlx.dialect import Span, quoted
+from sqlx.edits import Edits
+from sqlx.errors import UnsupportedError
+from sqlx.plan import PlanNode, Source
+from sqlx.reads import live_read
+from sqlx.structure import Block, FromItem, Join, Level, Relation
+
+
+def check_live_left(text: str, item: FromItem, left: str, arrival: Arrival | None) -> Arrival:
+    """What the left side of a live operator carries along.
+
+    Raises:
+        UnsupportedError: no part of it is live.
+    """
+    if "__sqlx_live" not in left and "__sqlx_rel" not in left:
+        raise UnsupportedError("STREAMING.LEFT_NOT_LIVE", text, item.relation.body.pair)
+    return arrival or Arrival()
+
+
+@dataclass
+class LiveReads:
+    """The live reads of one statement.
+
+    Args:
+        text: the statement.
+        binder: names and types.
+        edits: of the statement.
+        nodes: of the plan.
+    """
+
+    text: str
+    binder: Binder
+    edits: Edits
+    nodes: dict[str, PlanNode]
+    _carried: Carried | None = None
+    _shown: dict[int, Arrival] = field(default_factory=dict)
+    _handed: dict[int, Arrival] = field(default_factory=dict)
+
+    def start(self, root: Level, is_operator: Callable[[Join, Level], bool]) -> None:
+        """Find out which relations must show what their rows carry along."""
+        self._carried = Carried(self.text, root)
+        self._carried.find(is_operator)
+
+    def read(self, relation: Relation, level: Level) -> None:
+        """A relation of ours becomes a source of the plan; one that hands another's rows on shows what they carry."""
+        inner = self._inner(relation, level)
+        if inner is not None:
+            self._through(relation, inner)
+            return
+        entry = self.binder.entry(relation.parts) if relation.kind == "name" else None
+        if entry is None:
+            return
+        live = live_read(self.binder, entry, self.text, relation.body)
+        self.nodes.setdefault(live.name, Source(entry))
+        span = Span(relation.span.start, relation.body.end) if relation.stream else relation.body
+        self.edits.replace(span, self._text(relation, entry, live))
+
+    def _inner(self, relation: Relation, level: Level) -> Level | None:
+        if relation.query is not None or relation.kind != "name" or len(relation.parts) != 1:
+            return relation.query
+        name = relation.parts[0].lower()
+        return next((c.query for c in reversed(level.visible_ctes()) if c.name.lower() == name), None)
+
+    def _through(self, relation: Relation, inner: Level) -> None:
+        handed = self._handed.get(inner.blocks[0].span.start) if inner.blocks else None
+        if handed is not None and self._is_carried(relation):
+            self._shown[relation.span.start] = handed.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
+
+    def _is_carried(self, relation: Relation) -> bool:
+        return self._carried is not None and relation.span.start in self._carried.relations
+
+    def _text(self, relation: Relation, entry: Entry, live: LiveRead) -> str:
+        if live.arrival is None:
+            return live.name
+        alias = "" if relation.alias is not None else f" AS {quoted(relation.parts[-1])}"
+        if self._is_carried(relation):
+            self._shown[relation.span.start] = live.arrival.of(relation.visible_name or "")
+            return live.name + alias
+        columns = ", ".join(quoted(column.name) for column in entry.columns)
+        return f"(SELECT {columns} FROM {live.name}){alias}"
+
+    def arrival_of(self, relation: Relation) -> Arrival | None:
+        """What the rows of a relation carry along, as far as it shows it."""
+        return self._shown.get(relation.span.start)
+
+    def hand_on(self, block: Block, arrival: Arrival | None) -> None:
+        """Let a block between a stream and an operator show what its rows carry along."""
+        if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:
+            return
+        assert block.select is not None, "only blocks with a select list are carried"
+        first = block.items[0]
+        is_shown = not any(j.as_of for j in first.joins) and self.arrival_of(first.relation) == arrival
+        if not (is_shown and shows_row(self.text, block, first.relation)):
+            self.edits.insert(block.select.end, f", {arrival.struct} AS {ROW}")
+        self._handed[block.span.start] = arrival

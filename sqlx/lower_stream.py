@@ -1,0 +1,247 @@
+"""Lowers a plan to Spark, live: each operator becomes a stateful streaming frame that the rest of the text reads.
+
+A query may hold several operators where one feeds the next (Spark chains stateful operators in append mode). A query
+whose operators refuse rows TO a table is run batch by batch (`foreachBatch`), so that both tables get the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # its usual name
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from catalog.entries import Entry
+from sqlx.errors import UnsupportedError
+from sqlx.lower import query_frame
+from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan, Source, TableLookup
+from udtf.logic import StreamLogic
+from udtf.operators.as_of_join import AsOfJoinConfig
+from udtf.operators.table_lookup import TableLookupConfig
+from udtf.spark.stream import StreamSpec, rows_of, stream_operator
+from udtf.spark.stream_conf import stream_conf
+
+Operator: TypeAlias = AsOfJoin | TableLookup | Deduplicate
+
+TASKS = 16
+_LATE_COLUMNS = [
+    StructField("_reason", StringType()),
+    StructField("_operator", StringType()),
+    StructField("_stream_time", TimestampType()),
+    StructField("_lateness", LongType()),
+]
+
+
+@dataclass(frozen=True)
+class LateOutput:
+    """Refused rows on their way to a table.
+
+    Attributes:
+        table: the name behind LATE TO.
+        schema: the columns of the input and the four of semantics.md B7.
+        make: from a micro-batch of the fat frame to the rows.
+    """
+
+    table: str
+    schema: StructType
+    make: Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True)
+class LiveQuery:
+    """A streaming query, lowered.
+
+    Attributes:
+        frame: the streaming result.
+        conf: the settings that it wants when it starts.
+        fingerprint: what its operators, TASKS and state are, as text.
+        late: the tables of its LATE TO clauses.
+        fat: with late rows, the frame whose micro-batches hold results and late rows; rows: from a micro-batch of it
+            to the result.
+        notes: what the compiler wants to say once.
+        read_by_root: the frames that the query around the operators reads, by name.
+        operators: names under which the metrics of its operators stand in the query's progress.
+    """
+
+    frame: DataFrame
+    conf: dict[str, str]
+    fingerprint: str
+    late: tuple[LateOutput, ...] = ()
+    fat: DataFrame | None = None
+    rows: Callable[[DataFrame], DataFrame] | None = None
+    notes: tuple[str, ...] = ()
+    read_by_root: Mapping[str, DataFrame] = field(default_factory=dict)
+    operators: tuple[str, ...] = ()
+
+
+def lower_stream(plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int = TASKS) -> LiveQuery:
+    """Lower a live query.
+
+    Args:
+        plan: the compiled query.
+        spark: the session.
+        live: the frame of each live source, by its name in the plan.
+        tasks: units of state of each operator.
+    """
+    return StreamLowering(plan, spark, dict(live), tasks).lower()
+
+
+class StreamLowering:
+    """One lowering; see :func:`lower_stream`."""
+
+    def __init__(self, plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], tasks: int) -> None:
+        self.plan, self.spark, self.frames, self.tasks = plan, spark, frames, tasks
+        self.fat: dict[str, DataFrame] = {}
+
+    def lower(self) -> LiveQuery:
+        """All operators, inputs first, then the query around them."""
+        operators = self.plan.operators()
+        for node in operators:
+            self.frames[node.name] = self._operator(node)
+        late = self._late(operators)
+        return LiveQuery(
+            frame=self._root(self.frames),
+            conf=stream_conf(self.spark, self.tasks) if operators else {},
+            fingerprint=" ".join(f"{self.plan.root.sql} TASKS {self.tasks}".split()),
+            late=late,
+            fat=self.fat[operators[-1].name] if late else None,
+            rows=self._rows_of_batch if late else None,
+            notes=self.plan.notes,
+            read_by_root=_read_by(self.plan.root, self.frames),
+            operators=tuple(self.fat),
+        )
+
+    def _root(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        return query_frame(self.plan.root.sql, self.spark, _read_by(self.plan.root, frames))
+
+    def _rows_of_batch(self, batch: DataFrame) -> DataFrame:
+        """The result of one micro-batch of the last operator's fat frame."""
+        last = self.plan.operators()[-1]
+        return self._root({**self.frames, last.name: self._rows(last, batch)})
+
+    def _operator(self, node: Operator) -> DataFrame:
+        spec = self._spec(node)
+        inputs = [query_frame(side.sql, self.spark, _read_by(side, self.frames)) for side in sides(node)]
+        self.fat[node.name] = stream_operator(inputs, spec)
+        return self._rows(node, self.fat[node.name])
+
+    def _rows(self, node: Operator, fat: DataFrame) -> DataFrame:
+        """The operator's result; the order of its rows only where another operator reads it."""
+        schema = _schema(node)
+        if self._feeds_another(node):
+            return rows_of(fat, "rows", schema)
+        hidden = [field for field in schema.fields if _is_order(field.name)]
+        shown = StructType([field for field in schema.fields if field not in hidden])
+        rows = rows_of(fat, "rows", shown)
+        return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in hidden}) if hidden else rows
+
+    def _feeds_another(self, node: Operator) -> bool:
+        others = [other for other in self.plan.operators() if other is not node]
+        return any(node.name in side.sql for other in others for side in sides(other))
+
+    def _spec(self, node: Operator) -> StreamSpec:
+        orders = [sum(1 for c in side.columns if _is_order(c.name)) for side in sides(node)]
+        emit_order = orders[0] if self._feeds_another(node) else 0
+        return StreamSpec(
+            operator=f"{node.config.name}_{self.plan.operators().index(node) + 1}",
+            make_logic=_logic(node, emit_order),
+            fingerprint=" | ".join(
+                [*(s.sql for s in sides(node)), str(node.config), f"{emit_order} TASKS {self.tasks}"]
+            ),
+            tasks=self.tasks,
+            order_columns=tuple(orders),
+            common_sequence=not isinstance(node, Deduplicate) and node.common_sequence,
+            n_keys=node.config.n_keys,
+            cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
+        )
+
+    # LATE TO
+
+    def _late(self, operators: tuple[Operator, ...]) -> tuple[LateOutput, ...]:
+        found: list[LateOutput] = []
+        for node in operators:
+            for side, table in enumerate(_late_tables(node)):
+                if table is None:
+                    continue
+                if node is not operators[-1]:
+                    raise UnsupportedError("STREAMING.LATE_TO_INNER", table=table)
+                assert not isinstance(node, Deduplicate)
+                found.append(_late_output(table, side, node))
+        return tuple(found)
+
+
+def _logic(node: Operator, emit_order: int) -> Callable[[], StreamLogic]:
+    """A picklable maker of the operator's logic."""
+    from udtf.operators.as_of_stream import AsOfJoinStream  # numba costs a second to import
+    from udtf.operators.deduplicate_stream import DeduplicateStream
+    from udtf.operators.table_lookup_stream import TableLookupStream
+
+    if isinstance(node, Deduplicate):
+        return partial(DeduplicateStream, node.config, emit_order)
+    config = with_input_facts(node)
+    if isinstance(config, AsOfJoinConfig):
+        return partial(AsOfJoinStream, config, emit_order)
+    return partial(TableLookupStream, config, emit_order)
+
+
+def sides(node: Operator) -> tuple[Fragment, ...]:
+    """The inputs of an operator."""
+    return (node.input,) if isinstance(node, Deduplicate) else (node.left, node.right)
+
+
+def with_input_facts(node: AsOfJoin | TableLookup) -> AsOfJoinConfig | TableLookupConfig:
+    """The operator's configuration, with what only the inputs know: outliers, and the order of SCD2 rows."""
+    config = node.config
+    future_us = [s.entry.max_future_us for s in node.left.walk() if isinstance(s, Source) and not s.entry.is_table]
+    limits = [limit for limit in future_us if limit is not None]
+    if limits:
+        config = replace(config, left_max_future_us=min(limits))
+    if isinstance(config, AsOfJoinConfig) and any(c.name == "__arrival" for c in node.right.columns):
+        config = replace(config, ties=(*config.ties, ("asc", "first")))
+    return config
+
+
+def _read_by(fragment: Fragment, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    return {name: frames[name] for name, _ in fragment.reads if name in frames}
+
+
+def _schema(node: Operator) -> StructType:
+    return _of_ddl(", ".join(f"`{column.name}` {column.type}" for column in node.columns))
+
+
+def _of_ddl(ddl: str) -> StructType:
+    schema = StructType.fromDDL(ddl) if ddl else StructType()
+    assert isinstance(schema, StructType)
+    return schema
+
+
+def _is_order(name: str) -> bool:
+    return name.startswith("__o") and name[3:].isdigit()
+
+
+def _late_tables(node: Operator) -> tuple[str | None, ...]:
+    """Per input the table of its refused rows: of the clause, and of the table's definition."""
+    if isinstance(node, Deduplicate):
+        return (None,)
+    entry: Entry | None = next((s.entry for s in node.right.walk() if isinstance(s, Source)), None)
+    return node.late_to, entry.late_to if entry is not None else None
+
+
+def _late_output(table: str, side: int, node: AsOfJoin | TableLookup) -> LateOutput:
+    """Refused rows of an input, under the names that the query knows."""
+    fragment, names = ((node.left, node.left_names), (node.right, node.right_names))[side]
+    payload = [f"{'_r' if side else '_l'}{n}" for n in range(len(names))]
+    types = {c.name: c.type for c in fragment.columns}
+    fields = _of_ddl(", ".join(f"`{name}` {types[name]}" for name in payload)).fields
+    stored = StructType([*fields, *_LATE_COLUMNS])
+    pairs = zip(names, fields, strict=True)
+    shown = StructType([*(StructField(name, field.dataType) for name, field in pairs), *_LATE_COLUMNS])
+
+    def make(batch: DataFrame) -> DataFrame:
+        return rows_of(batch, f"late{side}", stored).toDF(*shown.names)
+
+    return LateOutput(table, shown, make)
