@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.errors import OperatorError
-from udtf.operators.as_of_columns import floats_of, hashable, ints_of
+from udtf.operators.as_of_columns import floats_of, hashable, ints_of, presence_of
 from udtf.record import ties_key
 
 if TYPE_CHECKING:
@@ -116,15 +116,16 @@ def order_of_arrival(
 
 def tie_ranks(column: pa.Array, option: tuple[str, str]) -> NDArray[np.int64]:
     """Numbers that order as `ties_key` does; equal values get equal ones."""
-    if pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type):
-        column = column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())  # Python ends at year 9999
-    encoded = pc.dictionary_encode(hashable(column)) if not pa.types.is_nested(column.type) else None
-    if encoded is None:
+    try:
+        ranks = pc.rank(hashable(column), tiebreaker="dense").to_numpy().astype(np.int64)
+    except pa.ArrowNotImplementedError:  # nested
         return _dense_ranks([ties_key((value,), [option]) for value in column.to_pylist()])
-    values = [*encoded.dictionary.to_pylist(), None]
-    ranks = _dense_ranks([ties_key((value,), [option]) for value in values])
-    codes: NDArray[np.int64] = pc.fill_null(encoded.indices, len(values) - 1).to_numpy(zero_copy_only=False)
-    return ranks[codes]
+    if option[0] == "desc":
+        ranks = -ranks
+    if column.null_count:
+        ranks[~presence_of(column)] = len(column) + 1 if option[1] == "last" else -len(column) - 1
+    numbers: NDArray[np.int64] = ranks
+    return numbers
 
 
 def _dense_ranks(keys: list[Any]) -> NDArray[np.int64]:
