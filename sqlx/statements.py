@@ -15,7 +15,7 @@ from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
-from sqlx.lower_stream import lower_stream
+from sqlx.lower_stream import configured_tasks, lower_stream
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
 from sqlx.right_side import relations_of
@@ -179,7 +179,7 @@ class SessionStatements:
         """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink."""
         binder = self._binder()
         plan = compile_query(text, binder, streaming=True)
-        live = lower_stream(plan, self.spark, binder.live_frames)
+        live = lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark))
         if live.late:
             raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
         frames = dict(live.read_by_root)

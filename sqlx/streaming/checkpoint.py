@@ -123,6 +123,8 @@ def difference_of(stored: Identity, wanted: Identity) -> str:
         return f"it was written with USING {stored.sink}, this is USING {wanted.sink}"
     if stored.tasks != wanted.tasks:
         return f"it was written with TASKS {stored.tasks}, this is TASKS {wanted.tasks}"
+    if stored.location != wanted.location:
+        return f"its rows are in {stored.location}, these would go to {wanted.location}"
     if stored.fingerprint == wanted.fingerprint:
         return ""
     old, new = " ".join(stored.query.split()), " ".join(wanted.query.split())

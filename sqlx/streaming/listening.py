@@ -24,10 +24,9 @@ class ProgressListener:
 
     def onQueryProgress(self, event: Any) -> None:
         """A micro-batch is done."""
-        progress = event.progress()
-        query = self._queries.by_id(str(progress.id().toString()))
+        query = self._queries.by_id(str(event.progress().id().toString()))
         if query is not None:
-            query.totals.fold(str(progress.json()))
+            query.refresh()
 
     def onQueryIdle(self, event: Any) -> None:
         """There was nothing to read."""

@@ -1,42 +1,11 @@
-"""The query of a streaming statement, compiled for live rows; its carets stand in the whole statement."""
+"""The query of a streaming statement: its errors point into the whole statement."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlx.errors import RefusedBySpark, TemporalSqlError
-from sqlx.plan import Plan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from sqlx.streaming.live import Late
-
-
-@dataclass(frozen=True)
-class PlainStream:
-    """A streaming query without an operator of ours: Spark runs it as it is."""
-
-    frame: DataFrame
-    fingerprint: str
-    notes: tuple[str, ...] = ()
-    late: tuple[Late, ...] = ()
-    fat: DataFrame | None = None
-    rows: Callable[[DataFrame], DataFrame] | None = None
-
-    @property
-    def conf(self) -> dict[str, str]:
-        """Nothing: Spark's own settings."""
-        return {}
-
-
-def plain_stream(plan: Plan, spark: SparkSession) -> PlainStream:
-    """A plan that reads nothing of ours, as Spark's own stream."""
-    fingerprint = " ".join(plan.root.sql.split())
-    return PlainStream(spark.sql(plan.root.sql), fingerprint, plan.notes)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -49,7 +50,7 @@ class RunningQuery:
     totals: Totals = field(default_factory=Totals)
     was_stopped: bool = False
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Spark's id of the query: the same after each restart from its checkpoint."""
         return str(self.query.id)
@@ -74,8 +75,13 @@ class RunningQuery:
 
     def refresh(self) -> Totals:
         """The totals with all that Spark has reported by now."""
-        for progress in list(self._java.recentProgress()):
-            self.totals.fold(str(progress.json()))
+        unseen: list[str] = []
+        for progress in reversed(list(self._java.recentProgress())):
+            if int(progress.batchId()) <= self.totals.batch_id:
+                break
+            unseen.append(str(progress.json()))
+        for report in reversed(unseen):  # a micro-batch counts only behind those before it
+            self.totals.fold(report)
         return self.totals
 
     def is_in_batch(self) -> bool:

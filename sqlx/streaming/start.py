@@ -13,7 +13,7 @@ from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, UnsupportedError
 from sqlx.streaming.batches import BatchSink
 from sqlx.streaming.checkpoint import Checkpoint, Identity
-from sqlx.streaming.folders import absolute
+from sqlx.streaming.folders import Folder
 from sqlx.streaming.late import late_outputs
 from sqlx.streaming.listening import listen
 from sqlx.streaming.live import Live, settings
@@ -157,9 +157,11 @@ class Starter:
         return Checkpoint(self.spark, self.statement, path)
 
     def _identity(self, live: Live, stored: Identity | None) -> Identity:
-        location = stored.location if stored is not None else ""
-        if not location and self.sink.kind == "files":
-            location = absolute(self.path) if self.path else self.table.location
+        location = ""
+        if self.sink.file_format is not None and self.path:
+            location = Folder(self.spark, self.path).path
+        elif self.sink.kind == "files":
+            location = stored.location if stored is not None else self.table.location
         return Identity(self.statement.query, live.fingerprint, self.tasks, self.name.shown, self.sink.format, location)
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:
