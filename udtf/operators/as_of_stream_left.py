@@ -127,7 +127,10 @@ class LeftBatch:
     def kept(self) -> pa.Table:
         """The rows that wait beyond the micro-batch."""
         rows, config = pa.array(self.staying), self._config
-        names = waiting_schema(config, self._table.schema).names[: -len(_OWN)]
+        schema = waiting_schema(config, self._table.schema)
+        if not len(rows):
+            return schema.empty_table()
+        names = schema.names[: -len(_OWN)]
         columns = [one_chunk(self._table[name]).take(rows) for name in names]
         counted = [one_chunk(self._table[name]).take(rows) for name in config.left_columns]
         keys = columns[: config.n_keys]
@@ -139,11 +142,11 @@ class LeftBatch:
     def _release(self, waiting: Waiting) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64]]:
         """Rows that waited before, the rows that leave in order, and the row that releases each of them."""
         wait = self._config.left_limits[1]
-        bound = kernel.due_until(self.now, wait) if self.now != kernel.UNSET else kernel.UNSET
         entering = np.flatnonzero(self.fates == kernel.WAITS)
+        bound = kernel.due_until(self.now, wait) if len(entering) else kernel.UNSET  # only they release (7.6)
         is_due = self._times[entering] <= bound
         self.staying = entering[~is_due]
-        released = waiting.leave(bound) if len(entering) else waiting.leave(kernel.UNSET)
+        released = waiting.leave(bound)
         new = entering[is_due]
         sources = np.concatenate([np.arange(len(released)) + len(self._table), new])
         entered = np.concatenate([np.full(len(released), -1), new])

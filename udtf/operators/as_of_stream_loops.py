@@ -50,17 +50,14 @@ def decide_right(
 def find_causes(times: Any, entered: Any, entering: Any, clock: Any, wait: Any, causes: Any) -> None:
     """The stream row that releases each waiting row: the first to enter, it or a later one, that makes it due.
 
-    `times` are those of the waiting rows, all of which leave; `entered` is the stream row that each of them is itself,
-    -1 when it waits since before; `entering` are the stream rows that enter the buffer, `clock` is by stream row.
+    `times` are those of the waiting rows, ascending, all of which leave; `entered` is the stream row that each of them
+    is itself, -1 when it waits since before; `entering` are the stream rows that enter the buffer, of which the last
+    makes all due; `clock` is by stream row.
     """
+    low = 0
     for index in range(len(times)):
-        low, high = 0, len(entering)
-        while low < high:
-            middle = (low + high) >> 1
-            if due_until(clock[entering[middle]], wait) < times[index]:
-                low = middle + 1
-            else:
-                high = middle
+        while low + 1 < len(entering) and due_until(clock[entering[low]], wait) < times[index]:
+            low += 1
         causes[index] = max(entering[low], entered[index])
 
 

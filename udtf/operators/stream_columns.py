@@ -124,10 +124,12 @@ class VaryingColumn:
             return self._chunks[0].take(pa.array(rows, mask=mask))
         starts = np.cumsum([0, *(len(chunk) for chunk in self._chunks)])
         chunk_of = np.searchsorted(starts, rows, side="right") - 1
-        places = np.empty(len(rows), np.int64)
-        pieces, taken = [], 0
+        places = np.zeros(len(rows), np.int64)
+        pieces, taken = [self._chunks[0].slice(0, 0)], 0
         for number, chunk in enumerate(self._chunks):
             here = np.flatnonzero(chunk_of == number)
+            if not len(here):
+                continue
             pieces.append(chunk.take(pa.array(rows[here] - starts[number])))
             places[here] = np.arange(taken, taken + len(here))
             taken += len(here)

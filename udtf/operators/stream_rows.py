@@ -149,13 +149,15 @@ def refused(
         clock: stream time when each row came.
         name: of the operator.
     """
-    clock, times = clock[rows], times.take(pa.array(rows))
+    if not len(rows):
+        table, clock, times, fates = table.slice(0, 0), clock[:0], times[:0], fates[:0]
+    else:
+        table, clock, times, fates = table.take(pa.array(rows)), clock[rows], times.take(pa.array(rows)), fates[rows]
     unset = clock == UNSET
     unknown = unset | ~is_present(times)
     lateness = np.where(unknown, 0, clock - times.fill_null(0).to_numpy(zero_copy_only=False))
-    late = table.take(pa.array(rows))
-    late = late.append_column("_reason", _FATE_NAMES.take(pa.array(fates[rows])))
-    late = late.append_column("_operator", pa.array([name], pa.string()).take(pa.array(np.zeros(len(rows), np.int64))))
+    late = table.append_column("_reason", _FATE_NAMES.take(pa.array(fates)))
+    late = late.append_column("_operator", pa.array([name] * len(rows), pa.string()))
     late = late.append_column("_stream_time", pa.array(clock, mask=unset).cast(pa.timestamp("us", "UTC")))
     return late.append_column("_lateness", pa.array(lateness, mask=unknown))
 
