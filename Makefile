@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check lint spark complete bench-as-of clean
+.PHONY: help setup demo test fast check lint spark complete bench-as-of bench-deduplicate clean
 
 BIN := .venv/bin
 # The PySpark that runs is the one in .venv, whatever else the machine has.
@@ -36,6 +36,9 @@ complete: setup ## write what golden tests got into their files; review the diff
 
 bench-as-of: setup ## AS OF joins side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.as_of_join $(ARGS)
+
+bench-deduplicate: setup ## deduplication side by side with other ways (ARGS="--help" lists its options)
+	$(BIN)/python -m benchmarks.deduplicate $(ARGS)
 
 clean: ## remove .venv and all caches
 	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log

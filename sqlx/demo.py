@@ -23,7 +23,7 @@ FOLDER = Path(".cache/demo")
 """Where the data goes: what ``var('data')`` is in the examples when nothing else is said."""
 
 STORIES = Path(__file__).parent.parent / "sql_examples"
-ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql")
+ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql")
 _NEXT = """\
 Look next:
   sql_examples/             the statements that ran; `sqlx run sql_examples/as_of_join.sql` runs one file

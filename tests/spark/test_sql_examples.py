@@ -13,6 +13,7 @@ from sqlx.cli.scripts import is_query, split
 from sqlx.demo import ACTS, STORIES, counts
 from sqlx.demo_data import prepare, source_folder
 from sqlx.jinja import render_file
+from tests.oracle.deduplicate import duckdb_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,3 +121,15 @@ def test_the_counts_at_the_end_are_those_of_the_join(spark: SparkSession) -> Non
         "  335,803 joined with the weather at their airport",
         "      973 without a match: beyond_tolerance",
     ]
+
+
+def test_deduplicate(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyConnection) -> None:
+    morning, (totals,) = answers(spark, "deduplicate.sql", data)
+    oracle.execute(
+        "CREATE TABLE s AS SELECT tailnum AS k, epoch_us(scheduled_at) AS t, row_number() OVER () AS n FROM flights"
+    )
+    kept = oracle.sql(
+        f"SELECT count(*), count(*) FILTER (k IS NULL) FROM s WHERE n IN ({duckdb_sql(2 * 3600 * 10**6)})"
+    )
+    assert tuple(totals.values()) == kept.fetchall()[0] == (335_566, 2_512)
+    assert [row["dropped"] for row in morning] == ["AA753", "EV4352", "EV4434"]
