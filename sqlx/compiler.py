@@ -195,16 +195,10 @@ class Compiler:
         return self._operator(block, item, join, known, right)
 
     def bound(self, sql: str, relation: Relation | None) -> tuple[Column, ...]:
-        """The columns of a query over a relation.
-
-        Raises:
-            BindError: there is no such relation.
-        """
-        columns = self.binder.columns(sql)
-        if columns is not None:
-            return columns
-        if relation is None:
-            raise refused(self.binder, self.text, self.edits if self.nodes else None)
+        """The columns of a query over a relation; an error where there is no such relation."""
+        columns = self._columns_of(sql) if relation is None else self.binder.columns(sql)
+        if columns is not None or relation is None:
+            return columns or ()
         check_relation(self.binder, self.text, relation, self.edits.render(relation.body))
         raise refused(self.binder, self.text, None)
 
