@@ -13,7 +13,7 @@ from typing import Any
 GAUGES = frozenset({"buffered_rows", "buffered_bytes", "state_rows", "state_bytes"})
 _LATEST = "max_event_time"
 _RESTORES = ("restored_cache", "restored_tail", "restored_snapshot")
-_SHOWN = ("late", "expired", "matched", "unmatched")
+_SHOWN = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -285,3 +286,36 @@ def test_late_rows_need_a_table_that_is_theirs(spark: SparkSession, source: Sour
     assert "^^^" in str(refused.value)
     with pytest.raises(TemporalSqlError, match="LATE_TO_SINK"):
         start_with_late_rows(spark, using="console")
+
+
+def test_a_live_join_writes_its_result_and_its_late_rows(spark: SparkSession, source: Source) -> None:
+    """Order 2 waits for its grace to pass; order 3 has no key, which an inner join refuses."""
+    folder, minute = source.folder.parent, "timestamp '2026-03-02 10:{:02}:00'"
+    rows = {"rates": [(1, 0, 5)], "orders": [(1, 5, 1), (1, 10, 2), ("CAST(NULL AS INT)", 11, 3)]}
+    for number, (name, row) in enumerate((name, row) for name, found in rows.items() for row in found):
+        query = f"SELECT {row[0]} AS k, {minute.format(row[1])} AS ts, {row[2]} AS v"
+        path = folder / name / f"{number}.parquet"
+        spark.sql(query).coalesce(1).write.parquet(str(folder / "draft"))
+        path.parent.mkdir(exist_ok=True)
+        shutil.move(next((folder / "draft").glob("*.parquet")), path)
+        shutil.rmtree(folder / "draft")
+        os.utime(path, (1_772_000_000 + number, 1_772_000_000 + number))
+    columns = "(k INT, ts TIMESTAMP, v INT) USING parquet OPTIONS (path '{}', maxFilesPerTrigger '1')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY STREAM lj_orders {columns.format(folder / 'orders')} TIMESTAMP BY ts")
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VERSIONED TABLE lj_rates {columns.format(folder / 'rates')} "
+        "KEYS (k) TIMESTAMP BY ts HISTORY RETENTION INTERVAL 1 DAY"
+    )
+    query = (
+        "SELECT o.v AS id, r.v AS rate FROM {} lj_orders o JOIN lj_rates r AS OF o.ts ON o.k = r.k "
+        "GRACE PERIOD INTERVAL 1 MINUTE LATE TO st_late"
+    )
+    spark.sql(f"CREATE STREAMING TABLE st_rows {NOW} TASKS 1 AS {query.format('')}")
+    assert sorted(map(tuple, spark.sql("SELECT id, rate FROM st_rows").collect())) == [(1, 5)]
+    (late,) = spark.sql("SELECT * FROM st_late").collect()
+    assert (late["v"], late["_reason"]) == (3, "null_key")
+    facts = cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))
+    assert (facts["rows"], facts["null_key"], facts["matched"], facts["buffered_rows"]) == ("4", "1", "1", "1")
+    refused = refusal(spark, query.format("STREAM"))
+    assert refused.condition == "UNSUPPORTED.LATE_TO_NEEDS_TABLE"
+    assert "^^^" in str(refused)
