@@ -28,6 +28,7 @@ from udtf.spark.stream_conf import stream_conf
 Operator: TypeAlias = AsOfJoin | TableLookup | Deduplicate
 
 TASKS = 16
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _LATE_COLUMNS = [
     StructField("_reason", StringType()),
     StructField("_operator", StringType()),
@@ -76,6 +77,24 @@ class LiveQuery:
     notes: tuple[str, ...] = ()
     read_by_root: Mapping[str, DataFrame] = field(default_factory=dict)
     operators: tuple[str, ...] = ()
+
+
+def configured_tasks(spark: SparkSession) -> int:
+    """TASKS where a statement does not say: ``sqlx.tasks``, by default 16 on every machine."""
+    return int(spark.conf.get("sqlx.tasks", str(TASKS)) or TASKS)
+
+
+def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the session what live operators cannot run without; what a user should know of it, in sentences."""
+    notes = []
+    for name, value in conf.items():
+        found = spark.conf.get(name, None)
+        if name == _PARTITIONS:
+            if int(found or 200) > int(value):
+                notes.append(f"A live query is fastest with {name} = {value}, and the session has {found or 200}.")
+        elif found != value:
+            spark.conf.set(name, value)
+    return tuple(notes)
 
 
 def lower_stream(plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int = TASKS) -> LiveQuery:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlx.clauses import AsOfClause, DeduplicateClause
+from sqlx.live_facts import live_facts
 from sqlx.lower import estimated
+from sqlx.lower_stream import configured_tasks
 from sqlx.operators.as_of_join import duration
 from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan, PlanNode, Source, TableLookup
 from sqlx.scanner import scan
@@ -32,7 +34,9 @@ def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
         spark: where given, each join's way of running and Spark's size estimates are shown.
     """
     stages = [("Statement", plan.text.strip()), ("Clauses as read", "\n".join(_clauses(plan.text)) or "none of ours")]
-    stages += [("Temporal plan", "\n".join(_tree(plan.root, spark)))]
+    stages += [("Temporal plan", "\n".join(_tree(plan.root, None if plan.streaming else spark)))]
+    if plan.streaming and spark is not None:
+        stages.append(("Live", "\n".join(live_facts(plan, configured_tasks(spark)))))
     for node in plan.operators():
         if isinstance(node, Deduplicate):
             stages.append((f"{node.name}: input", node.input.sql))

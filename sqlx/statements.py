@@ -11,11 +11,12 @@ from catalog.definitions import Definition, Drop, Show
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
 from sqlx.compiler import compile_query
+from sqlx.cut import is_query
 from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
-from sqlx.lower_stream import configured_tasks, lower_stream
+from sqlx.lower_stream import configured_tasks, lower_stream, ready
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
 from sqlx.right_side import relations_of
@@ -132,7 +133,7 @@ class SessionStatements:
 
     def plan(self, text: str, portable: bool = False) -> Plan:
         """The plan of a query, or of a statement around one; a portable one names no files of today."""
-        return compile_query(text, self._binder(portable))
+        return compile_query(text, self._binder(portable), streaming=self._reads_live(text))
 
     def live(self, statement: StreamingTable, tasks: int) -> Live:
         """The query of a streaming statement, lowered to a live stream of that many tasks."""
@@ -146,11 +147,10 @@ class SessionStatements:
 
     def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
         if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
-            query = text[tokens[1].end :]
-            return Rewritten(_as_rows(explain_plan(self.plan(query), self.spark)))
-        if self._reads_live(text):
-            return self._live_query(text)
+            return Rewritten(_as_rows(explain_plan(self.plan(text[tokens[1].end :]), self.spark)))
         head = view_head(text, tokens)
+        if self._reads_live(text):
+            return self._live_query(text, tokens)
         binder = self._binder()
         plan = compile_query(text if head is None else head.query, binder)
         if head is not None and not plan.operators():  # plain SQL once its reads are rewritten: Spark keeps the view
@@ -175,15 +175,22 @@ class SessionStatements:
         relations = (r for level in scan(text).walk() for b in level.blocks for i in b.items for r in relations_of(i))
         return any(r.stream and r.parts and self.catalog.resolve(r.parts) is not None for r in relations)
 
-    def _live_query(self, text: str) -> Rewritten:
-        """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink."""
+    def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:
+        """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink.
+
+        Raises:
+            UnsupportedError: a command is around it, or it has LATE TO.
+        """
+        if not is_query(text):
+            what = f"{tokens[0].text.upper()} takes the rows of now"
+            raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", text, (tokens[0].start, tokens[0].end), what=what)
         binder = self._binder()
         plan = compile_query(text, binder, streaming=True)
         live = lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark))
         if live.late:
             raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
-        frames = dict(live.read_by_root)
-        return Rewritten(plan.root.sql, plan.notes, frames)
+        notes = (*plan.notes, *ready(self.spark, live.conf))
+        return Rewritten(plan.root.sql, notes, dict(live.read_by_root))
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:
