@@ -204,3 +204,9 @@ SELECT -1, - -1, +1, .5, 5., 1e-3 FROM t;
 SELECT "a", 'b' 'c' FROM t;
 
 SELECT `naïve`, `größe` FROM `día`;
+
+SELECT deduplicate within FROM t AS deduplicate;
+
+SELECT * FROM t deduplicate JOIN s within ON deduplicate.a = within.a;
+
+SELECT 'x DEDUPLICATE WITHIN y' /* DEDUPLICATE WITHIN */ FROM (SELECT 1 AS within) deduplicate;
