@@ -48,9 +48,9 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
     """Run an operator over one or two live inputs in the shapes of `udtf.logic.StreamLogic`; `__hash` is added here.
 
     Returns:
-        The fat frame: `task`, `kind` ('rows', 'late0', 'late1' or 'metrics'), `blob` (see `rows_of`), and a column for
-        each of `COUNTERS`, filled in the rows of kind 'metrics'. What they add up to in a micro-batch stands in the
-        query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
+        The fat frame: `task`, `kind` ('rows', 'late0', 'late1' or 'metrics'), `blob` (see `rows_of`), and `counters` in
+        the order of `COUNTERS`, in the rows of kind 'metrics'. What they add up to in a micro-batch stands by name in
+        the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
         are missing then.
     """
     hashed = [frame.withColumn("__hash", _key_hash(spec.n_keys)) for frame in inputs]
@@ -59,8 +59,7 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
     processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
     with _workers_of_their_own(union):
         answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", "None")
-    counters = [F.col("counters")[number].alias(name) for number, name in enumerate(COUNTERS)]
-    return answered.select("task", "kind", "blob", *counters).observe(spec.operator, *_observed())
+    return answered.observe(spec.operator, *_observed())
 
 
 @contextmanager
@@ -90,7 +89,9 @@ def _packed(frame: DataFrame, side: int, tasks: int) -> DataFrame:
 
 
 def _observed() -> list[Column]:
-    return [(F.max if name == "max_event_time" else F.sum)(F.col(name)).alias(name) for name in COUNTERS]
+    """Straight from the array: each expression more is planned again in every micro-batch."""
+    counters = [(name, F.col("counters")[number]) for number, name in enumerate(COUNTERS)]
+    return [(F.max if name == "max_event_time" else F.sum)(counter).alias(name) for name, counter in counters]
 
 
 def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
