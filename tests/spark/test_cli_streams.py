@@ -122,11 +122,11 @@ def test_options_that_do_not_fit_are_explained(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_command_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """The rate source makes rows by itself; the signal comes when the first were written."""
+    """The signal comes when the first rows were written."""
     script, place = tmp_path / "live.sql", tmp_path / "out"
     script.write_text(
-        "CREATE TEMPORARY STREAM ticks (timestamp TIMESTAMP, value BIGINT) USING rate TIMESTAMP BY timestamp;\n"
-        "SELECT value FROM STREAM ticks"
+        f"CREATE TEMPORARY STREAM ticks (id BIGINT) USING parquet OPTIONS (path '{tmp_path / 'source'}') "
+        "TIMESTAMP BY timestamp_seconds(id);\nSELECT id FROM STREAM ticks"
     )
     command = [sys.executable, "-m", "sqlx", "run", str(script), "--stream", "--output", f"parquet:{place}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
