@@ -131,7 +131,7 @@ class AsOfJoinStream:
         puts_before: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         """Put and look up; returns the payload row of every answer, -1 where there is none."""
-        config, rows = self.config, np.empty(len(asked.sources), np.int64)
+        config, rows = self.config, np.full(len(asked.sources), -1)
         codes, coming, arrivals = versions.coming(right.accepted)
         ask_codes = left.codes(asked, versions.keys)
         nows = np.concatenate([[self._right_time], right.clock])[puts_before]

@@ -18,7 +18,7 @@ from udtf.operators.as_of_kernel import (
     look_up,
     verdict,
 )
-from udtf.operators.as_of_stream_pool import CELL, KNOWN, LENGTH, START, TIME, put_version
+from udtf.operators.as_of_stream_pool import CELL, KNOWN, LENGTH, START, TIME, put_version, put_versions
 
 
 def decide_left(
@@ -74,13 +74,13 @@ def last_before(times: Any, low: int, high: int, time: Any) -> int:
     return low
 
 
-def known_versions(versions: Any, start: int, end: int, known: Any, places: Any, times: Any) -> int:
-    """Copy places and times of the versions known by then (C4); returns how many they are."""
+def known_versions(versions: Any, start: int, end: int, known: Any, scratch: Any) -> int:
+    """Copy places and times of the versions known by then (C4) to `scratch`; returns how many they are."""
     count = 0
     for place in range(start, end):
         if versions[place, KNOWN] <= known:
-            places[count] = place
-            times[count] = versions[place, TIME]
+            scratch[0, count] = place
+            scratch[1, count] = versions[place, TIME]
             count += 1
     return count
 
@@ -113,13 +113,11 @@ def join_stream(
 
     `codes`, `coming` and `arrivals` (0, 1, .. by arrival) are of the accepted versions. A row that asks comes after
     `puts_before` versions, when the store's stream time is in `nows`; where its reason is not MATCH the answer is
-    settled already. `scratch` has room for two numbers per version of any key. `rows` gets the payload row of every
-    answer, -1 for none, `reasons` why; returns how many versions there are more.
+    settled already. `scratch` has room for two numbers per version of any key. `rows` (-1 throughout) gets
+    the payload row of every match, `reasons` why there is none; returns how many versions there are more.
     """
-    put = 0
-    more = 0
+    put = more = 0
     times = versions[:, TIME]
-    found, found_times = scratch[0], scratch[1]
     for ask in range(len(ask_codes)):
         code = ask_codes[ask]
         while put < len(codes) and codes[put] <= code:
@@ -127,30 +125,26 @@ def join_stream(
                 break
             more += put_version(meta, versions, times, codes[put], coming, put, has_known)
             put += 1
-        rows[ask] = -1
         if reasons[ask] != MATCH:
             continue
-        low, high = 0, 0
-        if code >= 0:
-            low = meta[code, START]
-            high = low + meta[code, LENGTH]
-        as_of = ask_times[ask]
+        low = meta[code, START] if code >= 0 else 0
+        high = low + meta[code, LENGTH] if code >= 0 else 0
         if has_known:
-            count = known_versions(versions, low, high, ask_known[ask], found, found_times)
-            place = look_up(found_times, no_tree, 0, count, as_of, nows[ask], retention, direction, exclusive)
-            if place >= 0:
-                place = found[place]
+            high = known_versions(versions, low, high, ask_known[ask], scratch)
+            place = look_up(scratch[1], no_tree, 0, high, ask_times[ask], nows[ask], retention, direction, exclusive)
+            place = scratch[0, place] if place >= 0 else place
         else:
-            low = last_before(times, low, high, as_of)
-            place = look_up(times, no_tree, low, high, as_of, nows[ask], retention, direction, exclusive)
-        if place < 0:
-            reasons[ask] = -place
-            continue
-        cell = versions[place, CELL]
-        reasons[ask] = verdict((cell & 2) != 0, (cell & 1) != 0, distance(as_of, times[place]), tolerance)
+            low = last_before(times, low, high, ask_times[ask])
+            place = look_up(times, no_tree, low, high, ask_times[ask], nows[ask], retention, direction, exclusive)
+        reasons[ask] = judge(versions, place, ask_times[ask], tolerance)
         if reasons[ask] == MATCH:
-            rows[ask] = cell >> 2
-    while put < len(codes):
-        more += put_version(meta, versions, times, codes[put], coming, put, has_known)
-        put += 1
-    return more
+            rows[ask] = versions[place, CELL] >> 2
+    return more + put_versions(codes[put:], coming[put:], meta, versions, has_known)
+
+
+def judge(versions: Any, place: int, as_of: Any, tolerance: Any) -> int:
+    """The reason of an answer, from what `look_up` says."""
+    if place < 0:
+        return -place
+    flags = versions[place, CELL] & 3
+    return verdict(flags & 2 != 0, flags & 1 != 0, distance(as_of, versions[place, TIME]), tolerance)

@@ -10,8 +10,10 @@ from udtf.operators.compiled import compiled
 for _part in (
     as_of_stream_loops.last_before,
     as_of_stream_loops.known_versions,
+    as_of_stream_loops.judge,
     as_of_stream_pool.copy_version,
     as_of_stream_pool.put_version,
+    as_of_stream_pool.put_versions,
     as_of_stream_pool.expire_key,
 ):
     register_jitable(forceinline=True)(_part)
