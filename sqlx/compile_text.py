@@ -86,7 +86,7 @@ def _deduplicate_call(node: Deduplicate, calls: dict[str, str]) -> str:
         items.append("monotonically_increasing_id() AS __arrival0")
         order.append("__arrival0")
     rows = f"SELECT {', '.join(items)} FROM (\n{_filled(node.input.sql, calls)}\n)"
-    placed = f"TABLE(\n{rows}\n) PARTITION BY __task ORDER BY {', '.join(order)}"
+    placed = f"TABLE(\n{rows}\n) PARTITION BY __task ORDER BY ({', '.join(order)})"
     return f"SELECT * FROM deduplicate({placed}, options => '{options}')"
 
 

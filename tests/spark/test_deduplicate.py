@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -51,7 +52,7 @@ def written(text: str, ours: bool) -> str:
     words = text.split("@")
     found = words[0]
     for word in words[1:]:
-        named = word.lstrip().startswith(("AS ", "l ", "r ", "o "))
+        named = re.match(r"\s+(AS|[lro])\b", word) is not None
         plain = "kept" if named else "kept AS orders"
         found += (f"orders {CLAUSE} ON TIME ts" if ours else plain) + word
     return found
@@ -71,6 +72,7 @@ def ids(frame):
 def test_views_tables_and_inserts_take_it(db):
     db.sql(f"CREATE OR REPLACE TEMPORARY VIEW deduplicated AS SELECT * FROM arrivals {CLAUSE}")
     assert ids(db.table("deduplicated")) == [1, 3, 4, 5, 6]
+    db.sql("DROP VIEW deduplicated")
     db.sql(f"CREATE TABLE deduplicated_table AS SELECT id FROM arrivals {CLAUSE} KEEP LAST")
     db.sql(f"INSERT INTO deduplicated_table SELECT id + 100 FROM orders {CLAUSE} ON TIME ts LATE DROP")
     assert ids(db.table("deduplicated_table")) == [2, 3, 4, 5, 6, 101, 103, 104, 105, 106]
