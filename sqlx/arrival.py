@@ -37,6 +37,14 @@ class Arrival:
         column = f"{quoted(relation)}.{ROW}"
         return Arrival(f"{column}.time", tuple(f"{column}.o{n}" for n in range(len(self.order))), self.is_sequence)
 
+    def behind(self, alias: str) -> Arrival:
+        """What the rows of an operator's result carry along: the order of the rows that caused them, then a number."""
+        prefix = f"{alias}." if alias else ""
+        count = len(self.order) + 1 if self.order else 0
+        return Arrival(
+            f"{prefix}__event_time", tuple(f"{prefix}__o{n}" for n in range(count)), is_sequence=self.is_sequence
+        )
+
     @property
     def items(self) -> list[str]:
         """Select list items under the names that operators read."""

@@ -41,13 +41,16 @@ class Carried:
                 for item in block.items:
                     if any(is_operator(join, level) for join in item.joins):
                         self.down(item.relation, level)
+                    for relation in (item.relation, *(join.relation for join in item.joins)):
+                        if relation.inner is not None:
+                            self.down(relation.inner, level)
 
     def down(self, relation: Relation, level: Level) -> None:
         """From a relation that is read with its hidden column to the one behind it."""
         if relation.columns:  # the alias names all columns, and the hidden one would be one too many
             return
-        if relation.inner is not None:
-            self.down(relation.inner, level)
+        if relation.inner is not None:  # its own walk goes on from here
+            self.relations.add(relation.span.start)
             return
         inner = relation.query or self._only_use(relation, level)
         if inner is None:

@@ -27,7 +27,7 @@ from sqlx.errors import UnsupportedError
 from sqlx.join_inputs import Inputs
 from sqlx.live_reads import LiveReads, check_live_left
 from sqlx.needed import needed_columns, with_late_columns
-from sqlx.operands import any_right, upsert_side
+from sqlx.operands import Known, any_right, upsert_side
 from sqlx.operators import Builder, builders
 from sqlx.outer import explained
 from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
@@ -55,14 +55,6 @@ def compile_query(text: str, binder: Binder, streaming: bool = False) -> Plan:
         TemporalParseError, BindError, UnsupportedError: with the line and a caret.
     """
     return Compiler(text, binder, streaming).compile()
-
-
-@dataclass
-class Known:
-    """What the compiler knows of one relation of a FROM clause while it walks over its joins."""
-
-    visible: Visible
-    relation: Relation | None = None
 
 
 @dataclass
@@ -243,7 +235,7 @@ class Compiler:
         spans = [c.span for c in builder.parts.further]
         shown = Visible(inputs.right_name, right.columns)
         needed = needed_columns(self.text, block, join, spans, inputs.left, shown)
-        if self._carries:
+        if self.carries:
             needed = with_late_columns(needed, join, inputs)
         builder.inputs = replace(inputs, left_needed=needed.left, right_needed=needed.right)
         return builder
@@ -264,11 +256,14 @@ class Compiler:
         prefix = with_clause(self.text, self.edits, block.level, span, *read_by_left(join))
         left_from = self.edits.render(span).rstrip()
         left = merge_using(self.text, item, tuple(self._visible(k, prefix, left_from) for k in known), span.end)
-        arrival = check_live_left(self.text, item, prefix + left_from, self.arrival) if self._carries else None
+        arrival = (
+            check_live_left(self.text, item.relation.body, prefix + left_from, self.arrival) if self.carries else None
+        )
         return Inputs(prefix, left_from, left, (), right, self._name_of(join.relation), (), arrival)
 
     @property
-    def _carries(self) -> bool:
+    def carries(self) -> bool:
+        """Whether live rows carry event time and order of arrival along."""
         return self.streaming and self.binder.carries_arrival
 
     def _visible(self, known: Known, prefix: str, left_from: str) -> Visible:

@@ -80,13 +80,7 @@ class Inputs:
 
     def arrival_behind(self, alias: str) -> Arrival | None:
         """What the rows of the result carry along: in the order of the left rows that caused them, then numbered."""
-        arrival = self.arrival
-        if arrival is None:
-            return None
-        count = len(arrival.order) + 1 if arrival.order else 0
-        return Arrival(
-            f"{alias}.__event_time", tuple(f"{alias}.__o{n}" for n in range(count)), is_sequence=arrival.is_sequence
-        )
+        return None if self.arrival is None else self.arrival.behind(alias)
 
     def is_common(self, left: Fragment, right: Fragment) -> bool:
         """Whether both inputs have a SEQUENCE BY of one type, by which they interleave."""
@@ -101,10 +95,15 @@ def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[
     """The columns of the result: the payloads of both sides, the reason, and what live rows carry along."""
     shown = [c for c in (*left.columns, *right.columns) if not c.name.startswith("__")]
     reason = [Column("__reason", "string")] if with_reason else []
-    carried = [c for c in left.columns if c.name == "__event_time" or _is_order(c)]
+    return with_carried((*shown, *reason), left.columns)
+
+
+def with_carried(shown: tuple[Column, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns of a result and behind them what live rows of the input carry along."""
+    carried = [c for c in columns if c.name == "__event_time" or _is_order(c)]
     count = sum(1 for c in carried if _is_order(c))
     carried += [Column(f"__o{count}", "bigint")] if count else []
-    return (*shown, *reason, *carried)
+    return (*shown, *carried)
 
 
 def _is_order(column: Column) -> bool:

@@ -14,17 +14,20 @@ from sqlx.edits import Edits
 from sqlx.errors import UnsupportedError
 from sqlx.plan import PlanNode, Source
 from sqlx.reads import live_read
-from sqlx.structure import Block, FromItem, Join, Level, Relation
+from sqlx.structure import Block, Join, Level, Relation
+
+#: Under such names queries read live sources and the results of operators.
+_LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup")
 
 
-def check_live_left(text: str, item: FromItem, left: str, arrival: Arrival | None) -> Arrival:
-    """What the left side of a live operator carries along.
+def check_live_left(text: str, place: Span, left: str, arrival: Arrival | None) -> Arrival:
+    """What the (left) input of a live operator carries along.
 
     Raises:
         UnsupportedError: no part of it is live.
     """
-    if "__sqlx_live" not in left and "__sqlx_rel" not in left:
-        raise UnsupportedError("STREAMING.LEFT_NOT_LIVE", text, item.relation.body.pair)
+    if not any(name in left for name in _LIVE_NAMES):
+        raise UnsupportedError("STREAMING.LEFT_NOT_LIVE", text, place.pair)
     return arrival or Arrival()
 
 
@@ -93,6 +96,14 @@ class LiveReads:
     def arrival_of(self, relation: Relation) -> Arrival | None:
         """What the rows of a relation carry along, as far as it shows it."""
         return self._shown.get(relation.span.start)
+
+    def arrival_behind(self, relation: Relation, before: Arrival | None) -> Arrival | None:
+        """What the result of a deduplication carries along, where an operator reads it: noted as shown by it."""
+        if before is None or not self._is_carried(relation):
+            return None
+        found = before.behind("")
+        self._shown[relation.span.start] = found.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
+        return found
 
     def hand_on(self, block: Block, arrival: Arrival | None) -> None:
         """Let a block between a stream and an operator show what its rows carry along."""

@@ -188,7 +188,6 @@ class StreamLowering:
                     continue
                 if node is not operators[-1]:
                     raise UnsupportedError("STREAMING.LATE_TO_INNER", table=table)
-                assert not isinstance(node, Deduplicate)
                 found.append(_late_output(table, side, node))
         return tuple(found)
 
@@ -245,14 +244,15 @@ def _is_order(name: str) -> bool:
 def _late_tables(node: Operator) -> tuple[str | None, ...]:
     """Per input the table of its refused rows: of the clause, and of the table's definition."""
     if isinstance(node, Deduplicate):
-        return (None,)
+        return (node.late_to,)
     entry: Entry | None = next((s.entry for s in node.right.walk() if isinstance(s, Source)), None)
     return node.late_to, entry.late_to if entry is not None else None
 
 
-def _late_output(table: str, side: int, node: AsOfJoin | TableLookup) -> LateOutput:
+def _late_output(table: str, side: int, node: Operator) -> LateOutput:
     """Refused rows of an input, under the names that the query knows."""
-    fragment, names = ((node.left, node.left_names), (node.right, node.right_names))[side]
+    known = (node.names,) if isinstance(node, Deduplicate) else (node.left_names, node.right_names)
+    fragment, names = sides(node)[side], known[side]
     payload = [f"{'_r' if side else '_l'}{n}" for n in range(len(names))]
     types = {c.name: c.type for c in fragment.columns}
     fields = _of_ddl(", ".join(f"`{name}` {types[name]}" for name in payload)).fields

@@ -1,7 +1,8 @@
-"""The right operands of joins of ours, other than versioned tables under AS OF."""
+"""The operands of joins of ours: what is known of them, and right ones other than versioned tables under AS OF."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlx.cut import with_clause
@@ -12,7 +13,16 @@ from sqlx.right_side import RightSide, RightSideReader, entry_side, renamed
 if TYPE_CHECKING:
     from catalog.entries import Entry
     from sqlx.compiler import Compiler
+    from sqlx.scope import Visible
     from sqlx.structure import Join, Level, Relation
+
+
+@dataclass
+class Known:
+    """What the compiler knows of one relation of a FROM clause while it walks over its joins."""
+
+    visible: Visible
+    relation: Relation | None = None
 
 
 def any_right(compiler: Compiler, reader: RightSideReader, relation: Relation, level: Level) -> RightSide:

@@ -132,6 +132,7 @@ class Deduplicate(PlanNode):
         columns: result columns, the payload.
         table: name of the relation, for messages.
         late_to: table that keeps late rows, or None.
+        names: the names that the query knows the payload columns by.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Deduplicate(PlanNode):
     columns: tuple[Column, ...]
     table: str
     late_to: str | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:

@@ -5,14 +5,16 @@ Source: KIP-655, semantics.md section 16.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from catalog.entries import Column
+from sqlx.arrival import Arrival
 from sqlx.bind import Binder
 from sqlx.clauses import DeduplicateClause
 from sqlx.dialect import Span, quoted, tokenize_span
 from sqlx.errors import BindError
+from sqlx.join_inputs import with_carried
 from sqlx.plan import Deduplicate, Fragment
 from sqlx.refusals import refused
 from sqlx.scope import Scope, Visible
@@ -33,6 +35,7 @@ class DeduplicateInput:
         hidden: which of ``__time``, ``__seq``, ``__arrival0`` … it has.
         max_future_us: of the stream that it is, or None.
         what: what messages call it.
+        arrival: what live rows carry along on Spark; None everywhere else.
     """
 
     with_clause: str
@@ -42,6 +45,7 @@ class DeduplicateInput:
     hidden: tuple[str, ...]
     max_future_us: int | None = None
     what: str = "the relation"
+    arrival: Arrival | None = None
 
     def query(self, items: list[str]) -> str:
         """The relation as a query of these items."""
@@ -82,11 +86,18 @@ class DeduplicateBuilder:
         payload = tuple(f"_l{n}" for n in range(len(self.inputs.needed)))
         shown = zip(payload, self.inputs.needed, strict=True)
         items += [f"{alias}.{quoted(column.name)} AS {place}" for place, column in shown]
+        arrival = self.inputs.arrival
+        if arrival is not None:
+            items += replace(arrival, time=arrival.time or "CAST(NULL AS TIMESTAMP)").items
         sql = self.inputs.query(items)
         columns = self._columns(sql)
         output = tuple(c for c in columns if c.name in payload)
-        fragment = Fragment(sql, columns)
-        return Deduplicate(name, fragment, self._config(payload), output, self.inputs.shown.name, self.clause.late_to)
+        if arrival is not None:
+            output, payload = with_carried(output, columns), (*payload, "__event_time")
+        fragment, shown_name = Fragment(sql, columns), self.inputs.shown.name
+        names = tuple(column.name for column in self.inputs.needed)
+        config, late_to = self._config(payload), self.clause.late_to
+        return Deduplicate(name, fragment, config, output, shown_name, late_to, names)
 
     def _expression(self, span: Span) -> str:
         """An expression over the relation.
