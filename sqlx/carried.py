@@ -25,13 +25,13 @@ class Carried:
         root: its structure.
 
     Attributes:
-        relations: where relations begin that show the hidden column.
+        relations: the spans of relations that show the hidden column.
         blocks: where blocks begin whose select lists hand it on.
     """
 
     text: str
     root: Level
-    relations: set[int] = field(default_factory=set)
+    relations: set[tuple[int, int]] = field(default_factory=set)
     blocks: set[int] = field(default_factory=set)
 
     def find(self, is_operator: Callable[[Join, Level], bool]) -> None:
@@ -50,14 +50,14 @@ class Carried:
         if relation.columns:  # the alias names all columns, and the hidden one would be one too many
             return
         if relation.inner is not None:  # its own walk goes on from here
-            self.relations.add(relation.span.start)
+            self.relations.add(relation.span.pair)
             return
         inner = relation.query or self._only_use(relation, level)
         if inner is None:
-            self.relations.add(relation.span.start)
+            self.relations.add(relation.span.pair)
         elif self._hands_on(inner):
             block = inner.blocks[0]
-            self.relations.add(relation.span.start)
+            self.relations.add(relation.span.pair)
             self.blocks.add(block.span.start)
             self.down(block.items[0].relation, inner)
 

@@ -47,7 +47,7 @@ class LiveReads:
     edits: Edits
     nodes: dict[str, PlanNode]
     _carried: Carried | None = None
-    _shown: dict[int, Arrival] = field(default_factory=dict)
+    _shown: dict[tuple[int, int], Arrival] = field(default_factory=dict)
     _handed: dict[int, Arrival] = field(default_factory=dict)
 
     def start(self, root: Level, is_operator: Callable[[Join, Level], bool]) -> None:
@@ -78,31 +78,31 @@ class LiveReads:
     def _through(self, relation: Relation, inner: Level) -> None:
         handed = self._handed.get(inner.blocks[0].span.start) if inner.blocks else None
         if handed is not None and self._is_carried(relation):
-            self._shown[relation.span.start] = handed.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
+            self._shown[relation.span.pair] = handed.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
 
     def _is_carried(self, relation: Relation) -> bool:
-        return self._carried is not None and relation.span.start in self._carried.relations
+        return self._carried is not None and relation.span.pair in self._carried.relations
 
     def _text(self, relation: Relation, entry: Entry, live: LiveRead) -> str:
         if live.arrival is None:
             return live.name
         alias = "" if relation.alias is not None else f" AS {quoted(relation.parts[-1])}"
         if self._is_carried(relation):
-            self._shown[relation.span.start] = live.arrival.of(relation.visible_name or "")
+            self._shown[relation.span.pair] = live.arrival.of(relation.visible_name or "")
             return live.name + alias
         columns = ", ".join(quoted(column.name) for column in entry.columns)
         return f"(SELECT {columns} FROM {live.name}){alias}"
 
     def arrival_of(self, relation: Relation) -> Arrival | None:
         """What the rows of a relation carry along, as far as it shows it."""
-        return self._shown.get(relation.span.start)
+        return self._shown.get(relation.span.pair)
 
     def arrival_behind(self, relation: Relation, before: Arrival | None) -> Arrival | None:
         """What the result of a deduplication carries along, where an operator reads it: noted as shown by it."""
         if before is None or not self._is_carried(relation):
             return None
         found = before.behind("")
-        self._shown[relation.span.start] = found.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
+        self._shown[relation.span.pair] = found.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
         return found
 
     def hand_on(self, block: Block, arrival: Arrival | None) -> None:

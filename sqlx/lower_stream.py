@@ -19,6 +19,7 @@ from catalog.entries import Entry
 from sqlx.errors import UnsupportedError
 from sqlx.lower import query_frame
 from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan, Source, TableLookup
+from sqlx.streaming.late import late_span
 from udtf.logic import StreamLogic
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.operators.table_lookup import TableLookupConfig
@@ -181,15 +182,13 @@ class StreamLowering:
     # LATE TO
 
     def _late(self, operators: tuple[Operator, ...]) -> tuple[LateOutput, ...]:
-        found: list[LateOutput] = []
-        for node in operators:
-            for side, table in enumerate(_late_tables(node)):
-                if table is None:
-                    continue
-                if node is not operators[-1]:
-                    raise UnsupportedError("STREAMING.LATE_TO_INNER", table=table)
-                found.append(_late_output(table, side, node))
-        return tuple(found)
+        check_late(self.plan)
+        return tuple(
+            _late_output(table, side, node)
+            for node in operators
+            for side, table in enumerate(_late_tables(node))
+            if table is not None
+        )
 
 
 def _logic(node: Operator, emit_order: int) -> Callable[[], StreamLogic]:
@@ -239,6 +238,18 @@ def _of_ddl(ddl: str) -> StructType:
 
 def _is_order(name: str) -> bool:
     return name.startswith("__o") and name[3:].isdigit()
+
+
+def check_late(plan: Plan) -> None:
+    """Only the last operator of a live query may have LATE TO: a batch function gets the rows of one frame.
+
+    Raises:
+        UnsupportedError: another one has.
+    """
+    for node in plan.operators()[:-1]:
+        for table in _late_tables(node):
+            if table is not None:
+                raise UnsupportedError("STREAMING.LATE_TO_INNER", plan.text, late_span(plan.text), table=table)
 
 
 def _late_tables(node: Operator) -> tuple[str | None, ...]:

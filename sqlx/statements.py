@@ -16,7 +16,7 @@ from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
-from sqlx.lower_stream import configured_tasks, late_span, lower_stream, ready
+from sqlx.lower_stream import configured_tasks, lower_stream, ready
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
 from sqlx.right_side import relations_of

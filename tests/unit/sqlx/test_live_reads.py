@@ -1,0 +1,78 @@
+"""Live queries: what rows carry along reaches every operator, through subqueries and others, and no star shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sqlx.plan import AsOfJoin, Deduplicate
+from tests.harness.live_binder import live
+
+ORDER = ["__o0", "__o1", "__o2"]
+
+
+def left_columns(text: str, operator: int = -1) -> list[str]:
+    node = live(text).operators()[operator]
+    side = node.input if isinstance(node, Deduplicate) else node.left
+    return [column.name for column in side.columns]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "STREAM clicks c",
+        "(SELECT id, k, ts FROM STREAM clicks WHERE id > 1) c",
+        "(SELECT * FROM STREAM clicks) c",
+        "(SELECT x.* FROM (SELECT * FROM STREAM clicks) x) c",
+        "(SELECT id + 1 AS id, k, ts FROM (SELECT * FROM STREAM clicks) y) c",
+        "(SELECT c.*, o.name FROM STREAM clicks c JOIN orders o ON c.k = o.k) c",
+        "STREAM clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) c",
+        "(SELECT * FROM STREAM clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)) c",
+        "(SELECT c.id, c.k, c.ts FROM STREAM clicks c JOIN items i ON c.k = i.k) c",
+    ],
+)
+def test_every_way_to_a_stream_brings_time_and_order_along(left: str) -> None:
+    names = left_columns(f"SELECT c.id, r.rate FROM {left} JOIN rates r AS OF c.ts ON c.k = r.k")
+    assert names[2] == "__event_time"
+    assert names[3:6] == ORDER
+
+
+def test_a_common_table_expression_that_is_read_once_brings_them_along() -> None:
+    query = "SELECT c.id, r.rate FROM c JOIN rates r AS OF c.ts ON c.k = r.k"
+    assert left_columns(f"WITH c AS (SELECT * FROM STREAM clicks) {query}")[3:6] == ORDER
+    twice = f"WITH c AS (SELECT * FROM STREAM clicks) {query} WHERE c.id IN (SELECT id FROM c)"
+    assert [name for name in left_columns(twice) if name.startswith("__o")] == []
+
+
+def test_a_query_that_mixes_rows_leaves_the_order_to_its_delivery() -> None:
+    grouped = "(SELECT k, max(ts) AS ts FROM STREAM clicks GROUP BY k) c"
+    names = left_columns(f"SELECT c.k, r.rate FROM {grouped} JOIN rates r AS OF c.ts ON c.k = r.k")
+    assert [name for name in names if name.startswith("__o")] == []
+
+
+def test_a_second_operator_takes_rows_in_the_order_of_those_that_caused_them() -> None:
+    text = """SELECT c.id, r.rate, s.rate FROM STREAM clicks c JOIN rates r AS OF c.ts ON c.k = r.k
+              JOIN rates s AS OF c.ts ON c.k = s.k"""
+    assert [name for name in left_columns(text) if name.startswith("__o")] == [*ORDER, "__o3"]
+
+
+def test_only_two_sequences_of_one_type_are_common() -> None:
+    text = "SELECT c.id FROM STREAM {} c JOIN rates r AS OF c.ts ON c.k = r.k"
+    (join,) = live(text.format("clicks")).operators()
+    assert isinstance(join, AsOfJoin)
+    assert not join.common_sequence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM STREAM clicks",
+        "SELECT * FROM STREAM clicks c JOIN rates r AS OF c.ts ON c.k = r.k",
+        "SELECT * FROM STREAM clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)",
+        "SELECT * FROM (SELECT * FROM STREAM clicks) c JOIN rates r AS OF c.ts ON c.k = r.k",
+        "SELECT c.* FROM STREAM clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) c JOIN items i ON c.k = i.k",
+    ],
+)
+def test_no_star_shows_what_rows_carry_along(text: str) -> None:
+    shown = [column.name for column in live(text).root.columns]
+    assert shown[:3] == ["id", "k", "ts"]
+    assert [name for name in shown if name.startswith("__")] == []
