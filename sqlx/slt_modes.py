@@ -146,13 +146,13 @@ def run_batch(case: Case, spark: SparkSession) -> Answer:
         session.sql(_over_rows(statement, session, script, tables))
     frame = session.sql(case.query)
     read = [reader_of(parse_type(column.type)) for column in script.plan.root.columns]
-    found = [tuple(_plain(value) for value in row) for row in frame.collect()]
+    found = [tuple(plain_value(value) for value in row) for row in frame.collect()]
     final = sorted(words_of_row(r(v) for r, v in zip(read, row, strict=True)) for row in found)
     _compare_final("batch", case, final)
     return Answer({"final": final})
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A collected value as replay has it."""
     import datetime as dt
 

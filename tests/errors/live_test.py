@@ -1,4 +1,4 @@
-"""Every wrong live query of ``live.txt`` with its whole error, as Spark's front end finds it. `--complete` rewrites it."""
+"""Every wrong live query of ``live.txt`` with its whole error, as Spark's front end finds it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,97 @@
+"""Every semantic case and every worked example as a live stream on Spark, in one micro-batch and in several.
+
+The answer has to be that of replay, which the fast tests compare with the cases: the same rows in the same order, and
+the same counts of refused rows. Records are numbered across inputs, so that the interleaving is the example's.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from sqlx.replay_script import read_script
+from sqlx.replay_types import parse_type
+from sqlx.replay_values import reader_of
+from sqlx.slt import case_files
+from sqlx.slt_case import read_case, words_of_row
+from sqlx.slt_live import Records, has_own_sequence, run_live
+from sqlx.slt_modes import plain_value, records_of
+from sqlx.testing import ReplayDriver
+from tests.test_worked_examples import DEDUPLICATIONS, JOINS, deduplication, identified, records, script_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEMANTICS = Path(__file__).parents[1] / "semantics"
+COUNTED = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
+AT_ONCE = 2  # queries that run side by side; each has its own session
+
+
+@dataclass(frozen=True)
+class Story:
+    """Records and the query that reads them."""
+
+    name: str
+    script: str
+    records: Records
+
+
+def stories() -> list[Story]:
+    found = []
+    for path in case_files(SEMANTICS):
+        case = read_case(path)
+        if "replay" in case.modes and not case.condition:
+            name = f"{path.parent.name}/{path.stem}"
+            found.append(Story(name, case.script, records_of(case, read_script(case.script))))
+    found += [Story(f"worked/{c['id']}", script_of(c["op"]), records(c)) for c in JOINS]
+    found += [Story(f"worked/{c['id']}", deduplication(c["op"]), identified(c)) for c in DEDUPLICATIONS]
+    return found
+
+
+STORIES = {story.name: story for story in stories()}
+
+
+def cuts_of(story: Story) -> list[list[int]]:
+    """All at once and in three parts; a sequence of the story's own does not number records across inputs."""
+    count = max(1, len(story.records))
+    if has_own_sequence(read_script(story.script)) and len(read_script(story.script).pushed) > 1:
+        return [[1] * count]
+    part = -(-count // 3)
+    return [[count], [part] * (-(-count // part))]
+
+
+def difference(spark: SparkSession, story: Story) -> str:
+    """How the live answers differ from replay's, "" where they do not."""
+    script = read_script(story.script)
+    driver = ReplayDriver(story.script)
+    wanted = [words_of_row(change.row.values()) for change in driver.push(story.records)]
+    counts = {name: driver.metrics.get(name, 0) for name in COUNTED}
+    read = [reader_of(parse_type(column.type)) for column in script.plan.root.columns]
+    query = story.script.rsplit(";", 1)[1]
+    for cuts in cuts_of(story):
+        try:
+            answer = run_live(spark, script, story.records, cuts, query)
+        except (PySparkException, ValueError, TypeError) as error:  # the one case says so, the others go on
+            return f"{len(cuts)} micro-batches: {type(error).__name__}: {str(error)[:2000]}"
+        rows = [[r(plain_value(v)) for r, v in zip(read, row, strict=True)] for row in answer.rows]
+        found: tuple[Any, ...] = ([words_of_row(row) for row in rows], {n: answer.counters.get(n, 0) for n in COUNTED})
+        if found != (wanted, counts):
+            return f"{len(cuts)} micro-batches: {found} in place of {(wanted, counts)}"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def differences(spark: SparkSession) -> dict[str, str]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(STORIES, pool.map(partial(difference, spark), STORIES.values()), strict=True))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_live_is_replay(differences: dict[str, str], name: str) -> None:
+    assert differences[name] == ""
