@@ -1,0 +1,49 @@
+"""The process that is killed: one streaming table over two folders of Parquet files, from its checkpoint on.
+
+``python kill_driver.py FOLDER [now]``: ``now`` reads what is there and ends. It prints READY when its query runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import sqlx
+from sqlx.streaming.registry import registry
+
+DEFINITIONS = (
+    "CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP) "
+    "USING parquet OPTIONS (path '{folder}/orders', maxFilesPerTrigger '1') TIMESTAMP BY ts",
+    "CREATE TEMPORARY VERSIONED TABLE rates (k BIGINT, at TIMESTAMP, rate BIGINT) "
+    "USING parquet OPTIONS (path '{folder}/rates', maxFilesPerTrigger '1') "
+    "KEYS (k) TIMESTAMP BY at HISTORY RETENTION INTERVAL 30 DAYS",
+)
+QUERY = (
+    "CREATE STREAMING TABLE joined CHECKPOINT '{folder}/checkpoint' {trigger} TASKS 4 AS "
+    "SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
+)
+
+
+def main(folder: Path, *, now: bool) -> None:
+    """Run the query until it ends, or this process does."""
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.log.level": "OFF",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    # One task at a time, since each life starts its own workers: of two partitions one has written its state when the
+    # other dies. A task may fail, as on a cluster: a worker that was killed costs a retry, not the query.
+    spark = sqlx.session(master="local[1,8]", conf=conf)
+    for definition in DEFINITIONS:
+        spark.sql(definition.format(folder=folder))
+    spark.sql(QUERY.format(folder=folder, trigger="TRIGGER (AVAILABLE NOW)" if now else ""))
+    print("READY", flush=True)  # noqa: T201 - the one who kills reads it
+    (query,) = registry(spark.sparkContext).all()
+    query.wait()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), now="now" in sys.argv[2:])

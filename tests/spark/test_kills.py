@@ -1,0 +1,204 @@
+"""kill -9 of the driver and of Python workers at random moments: no row is lost, none is written twice.
+
+A query reads one file of each input a micro-batch. Each order looks up a time whose rates came a file earlier, so that
+its answer does not depend on how the two inputs interleave, and can be said beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+KILLS = 20
+_WORKERS_A_LIFE = 4
+_SEED = 20261121
+_ORDERS, _KEYS, _RATES = 60, 7, 3
+_HOUR_US = 3_600_000_000
+_BEGIN_US = 1_767_225_600_000_000  # 2026
+_AHEAD = 6
+_WAITED = threading.Event()
+
+
+class Inputs:
+    """Writes the files, and knows the answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.files = folder, 0
+        self.answers: list[tuple[int, int | None]] = []
+        self.random = random.Random(_SEED)
+        for name in ("orders", "rates"):
+            (folder / name).mkdir()
+
+    def add(self) -> None:
+        """One file of each input: rates of this hour, orders that ask for the hour before."""
+        number = self.files
+        keys, steps = range(_KEYS), range(_RATES)
+        rates = [(k, self._time(number, step, _RATES), self._rate(number, k, step)) for k in keys for step in steps]
+        self._write("rates", rates, ("k", "at", "rate"))
+        orders = []
+        for n in range(_ORDERS):
+            k, step = self.random.randrange(_KEYS + 1), self.random.randrange(_RATES)  # the last key has no rates
+            orders.append((number * _ORDERS + n, k, self._time(number - 1, step, _RATES) + 1))
+            known = number > 0 and k < _KEYS
+            self.answers.append((orders[-1][0], self._rate(number - 1, k, step) if known else None))
+        self._write("orders", orders, ("id", "k", "ts"))
+        self.files += 1
+
+    def _rate(self, number: int, key: int, step: int) -> int:
+        return (number * _RATES + step) * 100 + key
+
+    def _time(self, number: int, step: int, steps: int) -> int:
+        return _BEGIN_US + number * _HOUR_US + step * (_HOUR_US // steps)
+
+    def _write(self, name: str, rows: list[tuple[int, ...]], columns: tuple[str, ...]) -> None:
+        times = pa.timestamp("us", tz="UTC")
+        types = [times if column in ("at", "ts") else pa.int64() for column in columns]
+        arrays = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
+        draft = self.folder / f".{name}.parquet"
+        pq.write_table(pa.table(arrays, names=list(columns)), draft)
+        arrived = _BEGIN_US // 1_000_000 + self.files * 60  # the order of files is that of their times
+        os.utime(draft, (arrived, arrived))
+        draft.rename(self.folder / name / f"part-{self.files:05}.parquet")
+
+
+class Driver:
+    """One life of the process."""
+
+    def __init__(self, folder: Path, *args: str) -> None:
+        self.folder = folder
+        script = Path(__file__).with_name("kill_driver.py")
+        with (folder / "driver.log").open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(script), str(folder), *args],
+                stdout=log,
+                stderr=log,
+                cwd=Path(__file__).parents[2],
+                env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """The Python driver and its JVM, at once: the JVM would wind up in good order without its parent."""
+        if self.is_alive:
+            for pid in [self.process.pid, *descendants(self.process.pid)]:
+                kill(pid)
+        self.process.wait()
+
+    def workers(self) -> list[int]:
+        """Python workers: children of the daemons that the JVM has started."""
+        daemons = [pid for pid in descendants(self.process.pid) if "pyspark.daemon" in command(pid)]
+        return [pid for pid in daemons if parent(pid) in daemons]
+
+
+def kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All processes below one."""
+    parents = {int(path.name): parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    found = {pid}
+    while more := {child for child, above in parents.items() if above in found} - found:
+        found |= more
+    yield from found - {pid}
+
+
+def finished(folder: Path) -> int:
+    """How many micro-batches are done."""
+    return len([path for path in (folder / "checkpoint" / "commits").glob("*") if path.name.isdigit()])
+
+
+def written(folder: Path) -> list[tuple[int, int | None]]:
+    """The rows of the files that the sink's log names."""
+    rows: list[tuple[int, int | None]] = []
+    logs = [path for path in (folder / "warehouse/joined/_spark_metadata").iterdir() if not path.name.startswith(".")]
+    named = {json.loads(line)["path"] for log in logs for line in log.read_text().splitlines()[1:]}
+    for path in sorted(named):
+        table = pq.read_table(path.removeprefix("file://").removeprefix("file:"), partitioning=None)
+        rows += zip(table["id"].to_pylist(), table["rate"].to_pylist(), strict=True)
+    return sorted(rows)
+
+
+def live_and_die(driver: Driver, inputs: Inputs, chance: random.Random, kills: list[str]) -> None:
+    """Kill workers of a driver while it works, then the driver itself."""
+    folder, at, dead = inputs.folder, finished(inputs.folder) + 1, set[int]()
+    for _ in range(_WORKERS_A_LIFE):
+        while finished(folder) < at or not set(driver.workers()) - dead:
+            assert driver.is_alive, (folder / "driver.log").read_text()[-3000:]
+            feed(inputs)
+            _WAITED.wait(0.02)
+        _WAITED.wait(chance.uniform(0, 0.8))
+        victim = chance.choice(sorted(set(driver.workers()) - dead) or [0])
+        at = finished(folder) + chance.randrange(2)  # the next one dies in this micro-batch, or a later one
+        if victim and kill(victim):
+            dead.add(victim)
+            kills.append("worker")
+    _WAITED.wait(chance.uniform(0, 1.5))
+    driver.kill()
+    kills.append("driver")
+
+
+def feed(inputs: Inputs) -> None:
+    while inputs.files < finished(inputs.folder) + _AHEAD:
+        inputs.add()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clean_session() -> None:
+    """In the place of the one that cleans the tests' shared session: the processes here have their own."""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
+def test_no_kill_loses_or_doubles_a_row(tmp_path: Path) -> None:
+    chance, kills = random.Random(_SEED), list[str]()
+    inputs = Inputs(tmp_path)
+    feed(inputs)
+    while len(kills) < KILLS:
+        driver = Driver(tmp_path)
+        try:
+            live_and_die(driver, inputs, chance, kills)
+        finally:
+            driver.kill()
+    last = Driver(tmp_path, "now")
+    try:
+        assert last.process.wait(timeout=300) == 0, (tmp_path / "driver.log").read_text()[-3000:]
+    finally:
+        last.kill()
+    assert kills.count("driver") >= 4
+    assert kills.count("worker") >= 12
+    assert written(tmp_path) == sorted(inputs.answers)
