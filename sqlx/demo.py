@@ -1,4 +1,4 @@
-"""The main job on real data: departures from New York, joined as of departure with the weather at their airport."""
+"""The main job on real data: departures from New York with the weather as of departure, in batch and live."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from rich.syntax import Syntax
 
 from sqlx.cli.failures import CommandError
 from sqlx.cli.output import Result, err, fetch, note, out, show
-from sqlx.cli.progress import progress_bar, watched
+from sqlx.cli.progress import progress_bar, waiting, watched
 from sqlx.cli.scripts import Statement, at, is_query, split
 from sqlx.cli.start import started
 from sqlx.demo_data import missing_files, prepare, source_folder
+from sqlx.demo_live import followed, is_stream, live_counts, live_totals
+from sqlx.demo_replay import replay_rows, write_replay
 from sqlx.jinja import render_file
 
 if TYPE_CHECKING:
@@ -23,13 +25,15 @@ FOLDER = Path(".cache/demo")
 """Where the data goes: what ``var('data')`` is in the examples when nothing else is said."""
 
 STORIES = Path(__file__).parent.parent / "sql_examples"
-ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql")
+LIVE_ACT = "live/compare.sql"
+ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql", LIVE_ACT)
 _NEXT = """\
 Look next:
   sql_examples/             the statements that ran; `sqlx run sql_examples/as_of_join.sql` runs one file
   sqlx sql                  a prompt to try your own
   sqlx explain sql_examples/as_of_join.sql
-  docs/operators/as_of_join.md"""
+  sqlx run sql_examples/live/as_of_join.sql --stream
+  docs/operators/as_of_join.md, docs/streaming.md"""
 
 
 def run_demo() -> None:
@@ -44,16 +48,23 @@ def run_demo() -> None:
         raise CommandError(msg, "Clone the project and run `make demo` in it.")
     _prepare(FOLDER)
     with started(None) as spark:
-        outcomes, *_ = [_act(spark, STORIES / name, number) for number, name in enumerate(ACTS, start=1)]
-    out.print("\n".join(counts(outcomes)), style="bold")
+        outcomes, *_, compared = [_act(spark, STORIES / name, number) for number, name in enumerate(ACTS, start=1)]
+        totals = live_totals(spark)
+    out.print("\n".join([*counts(outcomes), "", *live_counts(compared, totals)]), style="bold")
     out.print(f"in {time.monotonic() - began:.0f} seconds, all of it.\n")
     out.print(_NEXT, soft_wrap=True)
 
 
 def _prepare(folder: Path) -> None:
     missing = missing_files(folder)
-    if not missing:
-        return
+    if missing:
+        _bring(missing, folder)
+    if replay_rows(folder) == 0:
+        with waiting("Cutting the year into what was heard each month"):
+            write_replay(folder)
+
+
+def _bring(missing: list[str], folder: Path) -> None:
     source = source_folder()
     if source is None:
         msg = "The demo's data is not installed."
@@ -80,16 +91,29 @@ def _act(spark: SparkSession, path: Path, number: int) -> Result:
 def _step(spark: SparkSession, statement: Statement, what: str) -> Result | None:
     if not is_query(statement.text):
         with at(statement):
-            spark.sql(statement.text)
+            _run(spark, statement.text, what)
         return None
-    _show_sql(statement.text)
-    if not err.is_terminal:
-        note(f"{what} …")
+    _announce(statement.text, what)
     with at(statement):
         result = watched(spark, what, lambda: fetch(spark.sql(statement.text), limit=20))
     show(result)
     out.print()
     return result
+
+
+def _run(spark: SparkSession, text: str, what: str) -> None:
+    """A statement without rows; a stream is shown, and followed until it has read all."""
+    if not is_stream(text):
+        spark.sql(text)
+        return
+    _announce(text, what)
+    followed(spark, what, replay_rows(FOLDER), lambda: spark.sql(text))
+
+
+def _announce(text: str, what: str) -> None:
+    _show_sql(text)
+    if not err.is_terminal:
+        note(f"{what} …")
 
 
 def _show_sql(text: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,8 @@ from sqlx.cli.output import fetch
 from sqlx.cli.scripts import is_query, split
 from sqlx.demo import ACTS, STORIES, counts
 from sqlx.demo_data import prepare, source_folder
+from sqlx.demo_live import live_totals
+from sqlx.demo_replay import replay_rows, write_replay
 from sqlx.jinja import render_file
 from tests.oracle.deduplicate import duckdb_sql
 
@@ -62,7 +67,9 @@ def answers(spark: SparkSession, name: str, data: Path) -> list[list[dict[str, A
 
 
 def test_every_file_is_an_act_of_the_demo_or_its_definitions() -> None:
-    assert sorted(path.name for path in STORIES.glob("*.sql")) == sorted([*ACTS, "flights.sql"])
+    definitions = ["flights.sql", "live/flights.sql", "live/as_of_join.sql"]
+    files = [path.relative_to(STORIES).as_posix() for path in STORIES.rglob("*.sql")]
+    assert sorted(files) == sorted([*ACTS, *definitions])
 
 
 def test_as_of_join(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyConnection) -> None:
@@ -133,3 +140,73 @@ def test_deduplicate(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyCon
     )
     assert tuple(totals.values()) == kept.fetchall()[0] == (335_566, 2_512)
     assert [row["dropped"] for row in morning] == ["AA753", "EV4352", "EV4434"]
+
+
+HOUR_US = 3600 * 10**6
+Arrivals = Iterable[tuple[Any, ...]]
+
+
+@pytest.fixture
+def two_months(spark: SparkSession, data: Path) -> Iterator[Path]:
+    """The replay's files of January and February: two micro-batches."""
+    write_replay(data)
+    for path in data.glob("live/*/*.parquet"):
+        if path.stem > "2013-02":
+            path.unlink()
+    yield data
+    spark.sql("DROP VIEW IF EXISTS compared")  # first: it reads the table
+    spark.sql("DROP TABLE IF EXISTS departures_live")
+
+
+def heard(data: Path, tasks: dict[str, int]) -> dict[int, list[tuple[Any, ...]]]:
+    """Per task what arrives, in order; a report comes before a departure of the same time."""
+    rows = duckdb.sql(
+        "SELECT epoch_us(heard_at), 1, origin, flight, epoch_us(scheduled_at) "
+        f"FROM '{data}/live/flights/*.parquet' UNION ALL "
+        f"SELECT epoch_us(known_at), 0, origin, NULL, epoch_us(observed_at) FROM '{data}/live/weather/*.parquet' "
+        "ORDER BY 1, 2"
+    ).fetchall()
+    return {task: [row for row in rows if tasks[row[2]] == task] for task in set(tasks.values())}
+
+
+def joined_live(arrivals: Arrivals, grace_us: int, tolerance_us: int) -> Iterator[tuple[str, int, int | None, bool]]:
+    """Flight, time, the report that it finds, and whether it was late: record by record, as the rules say."""
+    reports: dict[str, list[int]] = {}
+    waiting: list[tuple[int, str, str]] = []
+    stream_time = -1
+
+    def found(origin: str, at: int) -> int | None:
+        known = reports.get(origin, [])
+        last = known[bisect_right(known, at) - 1] if bisect_right(known, at) else None
+        return last if last is not None and at - last <= tolerance_us else None
+
+    for _, is_flight, origin, flight, at in arrivals:
+        if not is_flight:
+            insort(reports.setdefault(origin, []), at)
+        elif at < stream_time - grace_us:
+            yield flight, at, found(origin, at), True
+        else:
+            heappush(waiting, (at, origin, flight))
+            stream_time = max(stream_time, at)
+        while waiting and waiting[0][0] <= stream_time - grace_us:
+            time, place, name = heappop(waiting)
+            yield name, time, found(place, time), False
+
+
+def test_the_live_answer_is_that_of_each_record_in_turn(spark: SparkSession, two_months: Path) -> None:
+    rows = replay_rows(two_months)
+    some, verdicts = answers(spark, "live/compare.sql", two_months)
+    micros = "flight, unix_micros(scheduled_at), unix_micros(observed_at)"
+    got = sorted(tuple(row) for row in spark.sql(f"SELECT {micros} FROM departures_live").collect())
+    origins = spark.sql("SELECT DISTINCT origin, pmod(xxhash64(origin), 16) FROM flights").collect()
+    by_task = heard(two_months, dict(origins))
+    expected = [row for arrivals in by_task.values() for row in joined_live(arrivals, HOUR_US, 2 * HOUR_US)]
+    assert got == sorted(row[:3] for row in expected)
+
+    totals, counted = live_totals(spark), {row["verdict"]: row["departures"] for row in verdicts}
+    assert (totals.rows, totals.batches) == (rows, 2)
+    assert totals.sum("late") == sum(row[3] for row in expected)
+    assert counted.pop("waiting for the grace period to pass") == totals.sum("buffered_rows")
+    assert sum(counted.values()) == len(expected)
+    assert set(counted) <= {"equal", "different: the report came after the grace period", "different"}
+    assert all(row["observed_at_batch"] != row["observed_at_live"] for row in some)

@@ -10,6 +10,7 @@ import pytest
 
 from sqlx.demo import ACTS, STORIES, title
 from sqlx.demo_data import missing_files, prepare, source_folder
+from sqlx.demo_replay import replay_rows, write_replay
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,39 @@ def test_na_is_null(data: Path) -> None:
 
 def test_what_is_there_is_not_prepared_again(data: Path) -> None:
     assert missing_files(data) == []
+    assert [path.name for path in data.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.fixture(scope="module")
+def replay(data: Path) -> Path:
+    write_replay(data)
+    return data / "live"
+
+
+def test_all_rows_come_once_in_the_order_in_which_they_were_heard_of(data: Path, replay: Path) -> None:
+    assert replay_rows(data) == 336776 + 26115
+    for name, heard in (("flights", "heard_at"), ("weather", "known_at")):
+        files = sorted((replay / name).iterdir(), key=lambda path: path.stat().st_mtime)
+        assert [path.stem for path in files] == [f"2013-{month:02}" for month in range(1, 13)]
+        backwards = duckdb.sql(
+            f"SELECT count(*) FROM (SELECT {heard} < lag({heard}) OVER (ORDER BY filename, file_row_number) AS back "
+            f"FROM read_parquet('{replay}/{name}/*.parquet', filename=true, file_row_number=true)) WHERE back"
+        )
+        assert backwards.fetchall() == [(0,)]
+
+
+def test_every_fiftieth_report_comes_three_hours_late(replay: Path) -> None:
+    delays = duckdb.sql(
+        f"SELECT date_diff('minute', observed_at, known_at), count(*) FROM '{replay}/weather/*.parquet' "
+        "GROUP BY 1 ORDER BY 1"
+    )
+    assert delays.fetchall() == [(20, 26115 - 522), (180, 522)]
+
+
+def test_what_was_cut_is_not_cut_again(data: Path, replay: Path) -> None:
+    before = {path: path.stat().st_ino for path in replay.rglob("*.parquet")}
+    write_replay(data)
+    assert {path: path.stat().st_ino for path in replay.rglob("*.parquet")} == before
     assert [path.name for path in data.iterdir() if path.name.startswith(".")] == []
 
 
