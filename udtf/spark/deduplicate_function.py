@@ -15,7 +15,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
 from pyspark.util import PythonEvalType
 
@@ -73,7 +73,7 @@ class DeduplicateFunction:
         given = {name: _constant(name, option) for name, option in written.items() if option is not None}
         config, renamed = _read(given, input.dataType.names)
         return Analyzed(
-            schema=StructType([input.dataType[name] for name in config.columns]),
+            schema=StructType([StructField(name, input.dataType[name].dataType) for name in config.columns]),
             config=config.to_json(),
             renamed=renamed,
         )
@@ -92,7 +92,10 @@ class DeduplicateFunction:
             rows = pa.Table.from_batches(self._batches)
             for name, known in self._analyzed.renamed:
                 rows = rows.append_column(known, rows[name])
-            yield in_utc(deduplicate_table(DeduplicateConfig.from_json(self._analyzed.config), rows, is_ordered=True))
+            found = deduplicate_table(DeduplicateConfig.from_json(self._analyzed.config), rows, is_ordered=True)
+            # NB: Spark writes the empty partitions beside it, whose columns may all be NULL.
+            nullable = pa.schema([field.with_nullable(True) for field in found.schema])
+            yield in_utc(found.cast(nullable))
 
 
 def register(spark: SparkSession) -> None:
