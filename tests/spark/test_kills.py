@@ -1,7 +1,9 @@
 """kill -9 of the driver and of Python workers at random moments: no row is lost, none is written twice.
 
-A query reads one file of each input a micro-batch. Each order looks up a time whose rates came a file earlier, so that
-its answer does not depend on how the two inputs interleave, and can be said beforehand.
+A query reads one file of each input a micro-batch. A driver that dies between Spark's log of a source and that of the
+micro-batch makes the next one read two files of that source, so one input may get ahead of the other by as many files
+as drivers died. Each order looks up a time whose rates came more files earlier than that: its answer does not depend on
+how the two inputs interleave, and can be said beforehand.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _SEED = 20261121
 _ORDERS, _KEYS, _RATES = 60, 7, 3
 _HOUR_US = 3_600_000_000
 _BEGIN_US = 1_767_225_600_000_000  # 2026
-_AHEAD = 6
+_AHEAD, _BEHIND = 6, 8
 _WAITED = threading.Event()
 
 
@@ -41,7 +43,7 @@ class Inputs:
             (folder / name).mkdir()
 
     def add(self) -> None:
-        """One file of each input: rates of this hour, orders that ask for the hour before."""
+        """One file of each input: rates of this hour, orders that ask for an hour long before."""
         number = self.files
         keys, steps = range(_KEYS), range(_RATES)
         rates = [(k, self._time(number, step, _RATES), self._rate(number, k, step)) for k in keys for step in steps]
@@ -49,9 +51,9 @@ class Inputs:
         orders = []
         for n in range(_ORDERS):
             k, step = self.random.randrange(_KEYS + 1), self.random.randrange(_RATES)  # the last key has no rates
-            orders.append((number * _ORDERS + n, k, self._time(number - 1, step, _RATES) + 1))
-            known = number > 0 and k < _KEYS
-            self.answers.append((orders[-1][0], self._rate(number - 1, k, step) if known else None))
+            orders.append((number * _ORDERS + n, k, self._time(number - _BEHIND, step, _RATES) + 1))
+            known = number >= _BEHIND and k < _KEYS
+            self.answers.append((orders[-1][0], self._rate(number - _BEHIND, k, step) if known else None))
         self._write("orders", orders, ("id", "k", "ts"))
         self.files += 1
 
@@ -194,6 +196,8 @@ def test_no_kill_loses_or_doubles_a_row(tmp_path: Path) -> None:
             live_and_die(driver, inputs, chance, kills)
         finally:
             driver.kill()
+    while inputs.files < 2 * _BEHIND:
+        inputs.add()
     last = Driver(tmp_path, "now")
     try:
         assert last.process.wait(timeout=300) == 0, (tmp_path / "driver.log").read_text()[-3000:]
