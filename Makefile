@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check lint spark complete bench-as-of bench-deduplicate clean
+.PHONY: help setup demo test fast check lint spark complete bench-as-of bench-as-of-stream bench-deduplicate clean
 
 BIN := .venv/bin
 # The PySpark that runs is the one in .venv, whatever else the machine has.
@@ -8,7 +8,7 @@ unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PYTHON
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv, install, find or bring a Java; nothing to do when up to date
 	@.ci/setup
@@ -36,6 +36,9 @@ complete: setup ## write what golden tests got into their files; review the diff
 
 bench-as-of: setup ## AS OF joins side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.as_of_join $(ARGS)
+
+bench-as-of-stream: setup ## live AS OF joins side by side with other ways (long; ARGS="--help" lists its options)
+	$(BIN)/python -m benchmarks.as_of_stream $(ARGS)
 
 bench-deduplicate: setup ## deduplication side by side with other ways (ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.deduplicate $(ARGS)
