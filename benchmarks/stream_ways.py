@@ -60,7 +60,7 @@ class StreamWays:
 
     def __init__(self, spark: SparkSession, inputs: Inputs, latest: Path | None = None) -> None:
         self.spark, self.inputs, self.latest = spark.newSession(), inputs, latest
-        # RocksDB with changelog checkpoints, and as many partitions as cores: the best for each of the ways.
+        # RocksDB with changelog checkpoints, and a partition for each core, alike for all ways.
         for name, value in {**stream_conf(self.spark, TASKS), "sqlx.tasks": str(TASKS)}.items():
             self.spark.conf.set(name, value)
 
