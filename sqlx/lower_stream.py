@@ -116,6 +116,7 @@ class StreamLowering:
     def __init__(self, plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], tasks: int) -> None:
         self.plan, self.spark, self.frames, self.tasks = plan, spark, frames, tasks
         self.fat: dict[str, DataFrame] = {}
+        self.fingerprints: list[str] = [f"TASKS {tasks}"]
 
     def lower(self) -> LiveQuery:
         """All operators, inputs first, then the query around them."""
@@ -126,7 +127,7 @@ class StreamLowering:
         return LiveQuery(
             frame=self._root(self.frames),
             conf=stream_conf(self.spark, self.tasks) if operators else {},
-            fingerprint=" ".join(f"{self.plan.root.sql} TASKS {self.tasks}".split()),
+            fingerprint=" ".join("; ".join([self.plan.root.sql, *self.fingerprints]).split()),
             late=late,
             fat=self.fat[operators[-1].name] if late else None,
             rows=self._rows_of_batch if late else None,
@@ -146,6 +147,7 @@ class StreamLowering:
     def _operator(self, node: Operator) -> DataFrame:
         spec = self._spec(node)
         inputs = [query_frame(side.sql, self.spark, _read_by(side, self.frames)) for side in sides(node)]
+        self.fingerprints.append(spec.fingerprint)
         self.fat[node.name] = stream_operator(inputs, spec)
         return self._rows(node, self.fat[node.name])
 

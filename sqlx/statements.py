@@ -133,6 +133,9 @@ class SessionStatements:
 
     def plan(self, text: str, portable: bool = False) -> Plan:
         """The plan of a query, or of a statement around one; a portable one names no files of today."""
+        running = parse_streaming(text, tokenize(text))
+        if isinstance(running, StreamingTable):
+            return compile_query(running.query, self._binder(portable), streaming=True)
         return compile_query(text, self._binder(portable), streaming=self._reads_live(text))
 
     def live(self, statement: StreamingTable, tasks: int) -> Live:

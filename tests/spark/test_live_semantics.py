@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SEMANTICS = Path(__file__).parents[1] / "semantics"
 COUNTED = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
+pytestmark = pytest.mark.timeout(1500)
 AT_ONCE = 2  # queries that run side by side; each has its own session
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager
 from functools import partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # its usual name
@@ -37,6 +38,7 @@ _ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
 #: Local properties that Spark sets for the tasks of a streaming query.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _POOL: Final = "SQLX_WORKER_POOL"
+_renaming = RLock()
 #: Side, source partition, number within it, blob.
 _Packed = tuple[int, int, int, bytes]
 
@@ -65,12 +67,14 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
 @contextmanager
 def _workers_of_their_own(frame: DataFrame) -> Iterator[None]:
     """Spark pools idle Python workers by their environment: what packs and unpacks shall not take those with states."""
-    environment = frame.sparkSession.sparkContext.environment
-    environment[_POOL] = "states"
-    try:
-        yield
-    finally:
-        environment.pop(_POOL, None)
+    context = frame.sparkSession.sparkContext
+    with _renaming:  # another thread may be walking over the environment: it is replaced, never changed
+        before = context.environment
+        context.environment = {**before, _POOL: "states"}
+        try:
+            yield
+        finally:
+            context.environment = before
 
 
 def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:
