@@ -23,6 +23,7 @@ from sqlx.streaming.late import late_span
 from udtf.logic import StreamLogic
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.operators.table_lookup import TableLookupConfig
+from udtf.spark import logics
 from udtf.spark.stream import StreamSpec, rows_of, stream_operator
 from udtf.spark.stream_conf import stream_conf
 
@@ -195,16 +196,12 @@ class StreamLowering:
 
 def _logic(node: Operator, emit_order: int) -> Callable[[], StreamLogic]:
     """A picklable maker of the operator's logic."""
-    from udtf.operators.as_of_stream import AsOfJoinStream  # numba costs a second to import
-    from udtf.operators.deduplicate_stream import DeduplicateStream
-    from udtf.operators.table_lookup_stream import TableLookupStream
-
     if isinstance(node, Deduplicate):
-        return partial(DeduplicateStream, node.config, emit_order)
+        return partial(logics.deduplicate, node.config, emit_order)
     config = with_input_facts(node)
     if isinstance(config, AsOfJoinConfig):
-        return partial(AsOfJoinStream, config, emit_order)
-    return partial(TableLookupStream, config, emit_order)
+        return partial(logics.as_of_join, config, emit_order)
+    return partial(logics.table_lookup, config, emit_order)
 
 
 def sides(node: Operator) -> tuple[Fragment, ...]:

@@ -1,0 +1,35 @@
+"""Makers of the logics of live operators, as they travel to workers: what they need is imported when one is made.
+
+Spark unpickles an operator in its driver's helper process too, once a query, where no row is ever answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from udtf.logic import StreamLogic
+    from udtf.operators.as_of_config import AsOfJoinConfig
+    from udtf.operators.deduplicate import DeduplicateConfig
+    from udtf.operators.table_lookup import TableLookupConfig
+
+
+def as_of_join(config: AsOfJoinConfig, emit_order: int) -> StreamLogic:
+    """An empty AS OF join."""
+    from udtf.operators.as_of_stream import AsOfJoinStream  # numba costs a second to import
+
+    return AsOfJoinStream(config, emit_order)
+
+
+def table_lookup(config: TableLookupConfig, emit_order: int) -> StreamLogic:
+    """An empty look-up."""
+    from udtf.operators.table_lookup_stream import TableLookupStream
+
+    return TableLookupStream(config, emit_order)
+
+
+def deduplicate(config: DeduplicateConfig, emit_order: int) -> StreamLogic:
+    """An empty deduplication."""
+    from udtf.operators.deduplicate_stream import DeduplicateStream
+
+    return DeduplicateStream(config, emit_order)
