@@ -25,6 +25,8 @@ SELECT
 FROM departures_batch b
 FULL OUTER JOIN departures_live l ON l.flight = b.flight AND l.scheduled_at = b.scheduled_at;
 
+CACHE TABLE compared;  -- two queries read it
+
 -- Some that differ: the stream could only see the report of the hour before.
 SELECT flight, scheduled_at, observed_at AS observed_at_batch, known_at, observed_at_live
 FROM compared
