@@ -22,10 +22,10 @@ from rich.console import Console
 
 from benchmarks import report, stream_report
 from benchmarks.data import Inputs
-from benchmarks.peers import PEERS, measure_peer
 from benchmarks.spark_ways import session
 from benchmarks.stream_data import LARGE, MANY_KEYS, PER_KEY, SMALL, Case, make
 from benchmarks.stream_measure import NOOP, PARQUET, Live, measure_live, together
+from benchmarks.stream_reference import reference
 from benchmarks.stream_report import Results
 from benchmarks.stream_restart import measure_restart
 from benchmarks.stream_soak import soak
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 QUICK_DIVISOR = 250
 _CACHE = Path(".cache/benchmarks")
-_REFERENCE = next(iter(PEERS))
 WAYS: dict[str, tuple[str, ...]] = {
     LARGE.name: (FLOOR, YARDSTICK, OURS, STATIC),
     MANY_KEYS.name: (FLOOR, YARDSTICK, OURS),
@@ -79,9 +78,7 @@ class Runner:
 
     def run(self, rounds: int, done: Callable[[str, Live], None]) -> None:
         """The ways in turns, so that what else the machine does falls on all of them."""
-        answer = None
-        if self.sink == PARQUET:
-            answer = measure_peer(_REFERENCE, self.inputs, self.folder / "reference", 0, 1).answer
+        answer = reference(self.inputs, self.folder / "reference") if self.sink == PARQUET else None
         found: dict[str, list[Live]] = {}
         for _ in range(rounds):
             for way in WAYS[self.case.name]:
