@@ -6,6 +6,8 @@ the same counts of refused rows. Records are numbered across inputs, so that the
 
 from __future__ import annotations
 
+import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -59,12 +61,16 @@ STORIES = {story.name: story for story in stories()}
 
 
 def cuts_of(story: Story) -> list[list[int]]:
-    """All at once and in three parts; a sequence of the story's own does not number records across inputs."""
+    """All at once or in three parts; a sequence of the story's own does not number records across inputs.
+
+    A query costs seconds to start: every other story is cut, unless SQLX_ALL_CUTS asks for both ways of all.
+    """
     count = max(1, len(story.records))
     if has_own_sequence(read_script(story.script)) and len(read_script(story.script).pushed) > 1:
         return [[1] * count]
     part = -(-count // 3)
-    return [[count], [part] * (-(-count // part))]
+    ways = [[count], [part] * (-(-count // part))]
+    return ways if os.environ.get("SQLX_ALL_CUTS") else [ways[list(STORIES).index(story.name) % 2]]
 
 
 def difference(spark: SparkSession, story: Story) -> str:
@@ -74,7 +80,8 @@ def difference(spark: SparkSession, story: Story) -> str:
     wanted = [words_of_row(change.row.values()) for change in driver.push(story.records)]
     counts = {name: driver.metrics.get(name, 0) for name in COUNTED}
     read = [reader_of(parse_type(column.type)) for column in script.plan.root.columns]
-    query = story.script.rsplit(";", 1)[1]
+    # A frame has no second sink for LATE TO; what is refused is counted all the same.
+    query = re.sub(r"LATE\s+TO\s+\w+", "", story.script.rsplit(";", 1)[1])
     for cuts in cuts_of(story):
         try:
             answer = run_live(spark, script, story.records, cuts, query)
