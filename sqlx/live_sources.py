@@ -60,9 +60,16 @@ def open_live(
         NotLiveError: there is no way.
     """
     try:
-        frame = _rows(spark, catalog, entry, run_live)
-        order = (entry.sequence_by,) if entry.sequence_by else _order(catalog, frame)
-        arrival = Arrival(f"CAST(({entry.timestamp_by}) AS TIMESTAMP)", order, entry.sequence_by is not None)
+        below = _definition_below(catalog, entry)
+        if below is not None:
+            source = open_live(spark, catalog, below, run_live)
+            frame, order, is_sequence = source.frame, source.arrival.order, source.arrival.is_sequence
+        else:
+            frame = _rows(spark, catalog, entry, run_live)
+            order, is_sequence = () if entry.sequence_by else _order(catalog, frame), False
+        if entry.sequence_by:
+            order, is_sequence = (entry.sequence_by,), True
+        arrival = Arrival(f"CAST(({entry.timestamp_by}) AS TIMESTAMP)", order, is_sequence)
         columns = [part_text(column.name) for column in entry.columns]
         # NB: the alias first: expressions of the definition may qualify their columns with it.
         live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{arrival.struct} AS {ROW}")
@@ -73,6 +80,13 @@ def open_live(
         raise NotLiveError(reason) from error
     shown = tuple(f"{ROW}.o{number}" for number in range(len(order)))
     return LiveSource(live, Arrival(f"{ROW}.time", shown, arrival.is_sequence))
+
+
+def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
+    """The definition that another one reads by its name: its rows bring their arrival along."""
+    if entry.relation.startswith("(") or _FILES.match(entry.relation):
+        return None
+    return catalog.resolve(name_parts(entry.relation))
 
 
 def _rows(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: Callable[[str], DataFrame]) -> DataFrame:
@@ -130,9 +144,19 @@ def _with_stream(query: str) -> str:
 
 
 def _order(catalog: SparkCatalog, frame: Any) -> tuple[str, ...]:
-    """How rows of files arrived; () where the source alone knows."""
+    """How rows of files arrived; () where the source alone knows, as behind a query."""
+    if not _is_leaf(frame):
+        return ()
     found = catalog.arrival_of(frame._jdf.queryExecution().analyzed())
     return tuple(expression for expression in found if expression != _NOT_IN_STREAMS)
+
+
+def _is_leaf(frame: Any) -> bool:
+    """Whether the frame is a source under its name, whose hidden columns can be read."""
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.getClass().getSimpleName() == "SubqueryAlias":
+        plan = plan.child()
+    return bool(plan.children().isEmpty())
 
 
 def _first_line(error: PySparkException) -> str:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 SEMANTICS = Path(__file__).parents[1] / "semantics"
 COUNTED = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
 pytestmark = pytest.mark.timeout(1500)
+NOT_LIVE = {
+    "versioned_table/as_select_of_a_stream": "Spark keeps no view with STREAM in its text",
+    "versioned_table/scd2_rows_end_where_they_say": "the records of FROM SCD2 TABLE are rows of a table of Spark's",
+}
 AT_ONCE = 2  # queries that run side by side; each has its own session
 
 
@@ -54,7 +58,7 @@ def stories() -> list[Story]:
             found.append(Story(name, case.script, records_of(case, read_script(case.script))))
     found += [Story(f"worked/{c['id']}", script_of(c["op"]), records(c)) for c in JOINS]
     found += [Story(f"worked/{c['id']}", deduplication(c["op"]), identified(c)) for c in DEDUPLICATIONS]
-    return found
+    return [story for story in found if story.name not in NOT_LIVE]
 
 
 STORIES = {story.name: story for story in stories()}

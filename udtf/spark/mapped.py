@@ -19,7 +19,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from udtf.operators.as_of_join import AsOfJoinConfig
     from udtf.operators.as_of_tables import Versions
@@ -30,7 +30,7 @@ _MATCHED: Final = "__matched"
 _KEPT_INDEXES: Final = 4
 
 
-def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output_schema: StructType) -> DataFrame:
+def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output_schema: StructType | str) -> DataFrame:
     """Join two DataFrames that have the shapes of `udtf.operators.as_of_join.join_tables`; the right must be small.
 
     Args:
@@ -46,14 +46,21 @@ def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output
     with pa.ipc.new_file(path, versions.schema) as file:
         file.write_table(versions)
     left.sparkSession.sparkContext.addFile(str(path))
-    found = left.withColumn(_FOUND, _looked_up(path.name, sorted_config, output_schema))
+    found = left.withColumn(_FOUND, _looked_up(path.name, sorted_config, _fields(output_schema)))
     if not config.is_left:
         found = found.filter(f"{_FOUND}.{_MATCHED}")
     right_names = [*config.right_columns, *(["__reason"] if config.with_reason else [])]
     return found.select(*config.left_columns, *(f"{_FOUND}.{name}" for name in right_names))
 
 
-def _looked_up(name: str, config: AsOfJoinConfig, output_schema: StructType) -> Column:
+def _fields(schema: StructType | str) -> list[StructField]:
+    from pyspark.sql.types import StructType
+
+    read: Any = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    return list(read.fields)
+
+
+def _looked_up(name: str, config: AsOfJoinConfig, output: list[StructField]) -> Column:
     """The look-up as a column: a struct of the right payload, the reason where it is asked for, and whether it matched.
 
     It is called non-deterministic so that Spark evaluates it once, whatever filters and projections stand above.
@@ -62,7 +69,7 @@ def _looked_up(name: str, config: AsOfJoinConfig, output_schema: StructType) -> 
     from pyspark.sql.types import BooleanType, StructField, StructType
 
     left = set(config.left_columns)
-    fields = [field for field in output_schema.fields if field.name not in left]
+    fields = [field for field in output if field.name not in left]
     returned = StructType([*fields, StructField(_MATCHED, BooleanType())])
     keys = [f"__k{number}" for number in range(config.n_keys)]
     shipped = [*keys, "__as_of", *(["__known"] if config.has_known else [])]
