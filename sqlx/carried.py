@@ -5,12 +5,12 @@ A subquery or a common table expression between them gets one more item in its s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sqlx.dialect import tokenize_span
 from sqlx.right_side import stars
-from sqlx.structure import Block, FromItem, Join, Level, Relation
+from sqlx.structure import Block, Join, Level, Relation
 
 _AGGREGATES = frozenset("DISTINCT OVER".split())
 _TAILS = frozenset("GROUP HAVING LIMIT OFFSET QUALIFY WINDOW UNION EXCEPT INTERSECT MINUS LATERAL".split())
@@ -63,11 +63,8 @@ class Carried:
 
     def _only_use(self, relation: Relation, level: Level) -> Level | None:
         """The query of a common table expression that is read here and nowhere else."""
-        if relation.kind != "name" or len(relation.parts) != 1:
-            return None
-        name = relation.parts[0].lower()
-        cte = next((c for c in reversed(level.visible_ctes()) if c.name.lower() == name), None)
-        if cte is None or cte.columns or sum(1 for r in _relations(self.root) if r.parts == relation.parts) > 1:
+        cte = level.cte_of(relation)
+        if cte is None or cte.columns or sum(1 for r in self.root.relations() if r.parts == relation.parts) > 1:
             return None
         return cte.query
 
@@ -81,21 +78,6 @@ class Carried:
         tail = {t.word for t in tokenize_span(self.text, block.tail)}
         selected = {t.word for t in tokenize_span(self.text, block.select)}
         return not tail & _TAILS and not selected & _AGGREGATES
-
-
-def _relations(root: Level) -> Iterator[Relation]:
-    for level in root.walk():
-        for block in level.blocks:
-            for item in block.items:
-                yield from _of_item(item)
-
-
-def _of_item(item: FromItem) -> Iterator[Relation]:
-    for relation in (item.relation, *(join.relation for join in item.joins)):
-        if relation.group is not None:
-            yield from _of_item(relation.group)
-        else:
-            yield relation
 
 
 def shows_row(text: str, block: Block, relation: Relation) -> bool:

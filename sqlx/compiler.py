@@ -140,7 +140,7 @@ class Compiler:
         if relation.inner is not None:
             self._relation(block, relation.inner)
             deduplicate_relation(self, block, relation)
-            return [Known(Visible(self._name_of(relation), ()), relation)]
+            return [Known(Visible(relation.given_name, ()), relation)]
         if relation.kind == "group" and relation.group is not None:
             inner = self._item(block, relation.group)
             if relation.alias is None:
@@ -149,11 +149,7 @@ class Compiler:
         if read is not None:
             self.edits.replace(*read)
         self._read_live(relation, block.level)
-        return [Known(Visible(self._name_of(relation), ()), relation)]
-
-    def _name_of(self, relation: Relation) -> str:
-        """The relation's visible name; one without gets a name, so that its columns can be asked for."""
-        return relation.visible_name or f"__sqlx_a{relation.span.start}"
+        return [Known(Visible(relation.given_name, ()), relation)]
 
     def _give_names(self, item: FromItem, stop: int) -> None:
         """Relations without a name get one, once an operator needs to ask for their columns."""
@@ -161,7 +157,7 @@ class Compiler:
             if relation.group is not None and relation.alias is None:
                 self._give_names(relation.group, stop)
             elif relation.visible_name is None and not self.edits.covers(relation.span.start):
-                self.edits.insert(relation.span.end, f" AS {self._name_of(relation)}")
+                self.edits.insert(relation.span.end, f" AS {relation.given_name}")
 
     def _read_live(self, relation: Relation, level: Level) -> None:
         """Live, a relation of ours becomes a source of the plan; STREAM before one in a batch query is refused."""
@@ -199,7 +195,7 @@ class Compiler:
             known, self.before = [*self.before, *known], []
         number = sum(1 for n in self.nodes.values() if isinstance(n, (AsOfJoin, TableLookup))) + 1
         check_names(
-            self.text, [(k.visible.name, k.relation) for k in known] + [(self._name_of(join.relation), join.relation)]
+            self.text, [(k.visible.name, k.relation) for k in known] + [(join.relation.given_name, join.relation)]
         )
         builder = self._builder(block, item, join, known, right)
         inputs = builder.inputs
@@ -259,7 +255,7 @@ class Compiler:
         arrival = (
             check_live_left(self.text, item.relation.body, prefix + left_from, self.arrival) if self.carries else None
         )
-        return Inputs(prefix, left_from, left, (), right, self._name_of(join.relation), (), arrival)
+        return Inputs(prefix, left_from, left, (), right, join.relation.given_name, (), arrival)
 
     @property
     def carries(self) -> bool:
@@ -290,6 +286,6 @@ class Compiler:
 
     def table(self, relation: Relation, level: Level) -> Entry | None:
         """The definition that a relation names, unless a common table expression hides it."""
-        if relation.kind != "name" or any(c.name.lower() == relation.parts[-1].lower() for c in level.visible_ctes()):
+        if relation.kind != "name" or level.cte_of(relation) is not None:
             return None
         return self.binder.entry(relation.parts)

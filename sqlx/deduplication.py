@@ -52,7 +52,7 @@ def deduplicate_relation(compiler: Compiler, block: Block, relation: Relation) -
     inner, clause = relation.inner, relation.deduplicate
     assert inner is not None
     assert clause is not None
-    name = inner.visible_name or f"__sqlx_a{inner.span.start}"
+    name = inner.given_name
     prefix = with_clause(compiler.text, compiler.edits, block.level, inner.span, *_read(clause))
     base = _stream(compiler, inner, block.level, name) or _plain(compiler, inner, prefix, name)
     shown = _shown(compiler, base, prefix, inner)
@@ -64,7 +64,7 @@ def deduplicate_relation(compiler: Compiler, block: Block, relation: Relation) -
     node = _add(compiler, clause, _inputs(base, prefix, shown, needed, what))
     text = _result(node, needed, compiler.live.arrival_behind(relation, base.arrival))
     if not relation.own_alias:
-        text += f" AS {quoted(relation.visible_name or f'__sqlx_a{relation.span.start}')}"
+        text += f" AS {quoted(relation.given_name)}"
     end = relation.body.end if relation.own_alias else relation.span.end
     compiler.edits.replace(Span(relation.span.start, end), text)
 
@@ -95,11 +95,9 @@ def _read(clause: DeduplicateClause) -> list[Span]:
 
 def _stream(compiler: Compiler, inner: Relation, level: Level, name: str) -> _Base | None:
     """A stream of our catalog under its own columns: it knows its time and sequence."""
-    ctes = {cte.name.lower() for cte in level.visible_ctes()}
-    is_cte = len(inner.parts) == 1 and inner.parts[0].lower() in ctes
-    if inner.kind != "name" or is_cte or inner.travel or inner.extra or inner.columns:
+    if inner.travel or inner.extra or inner.columns:
         return None
-    entry = compiler.binder.entry(inner.parts)
+    entry = compiler.table(inner, level)
     if entry is None or entry.kind != "stream":
         return None
     if compiler.carries:

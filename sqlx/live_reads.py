@@ -57,7 +57,8 @@ class LiveReads:
 
     def read(self, relation: Relation, level: Level) -> None:
         """A relation of ours becomes a source of the plan; one that hands another's rows on shows what they carry."""
-        inner = self._inner(relation, level)
+        cte = level.cte_of(relation)
+        inner = relation.query if cte is None else cte.query
         if inner is not None:
             self._through(relation, inner)
             return
@@ -69,16 +70,10 @@ class LiveReads:
         span = Span(relation.span.start, relation.body.end) if relation.stream else relation.body
         self.edits.replace(span, self._text(relation, entry, live))
 
-    def _inner(self, relation: Relation, level: Level) -> Level | None:
-        if relation.query is not None or relation.kind != "name" or len(relation.parts) != 1:
-            return relation.query
-        name = relation.parts[0].lower()
-        return next((c.query for c in reversed(level.visible_ctes()) if c.name.lower() == name), None)
-
     def _through(self, relation: Relation, inner: Level) -> None:
         handed = self._handed.get(inner.blocks[0].span.start) if inner.blocks else None
         if handed is not None and self._is_carried(relation):
-            self._shown[relation.span.pair] = handed.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
+            self._shown[relation.span.pair] = handed.of(relation.given_name)
 
     def _is_carried(self, relation: Relation) -> bool:
         return self._carried is not None and relation.span.pair in self._carried.relations
@@ -102,7 +97,7 @@ class LiveReads:
         if before is None or not self._is_carried(relation):
             return None
         found = before.behind("")
-        self._shown[relation.span.pair] = found.of(relation.visible_name or f"__sqlx_a{relation.span.start}")
+        self._shown[relation.span.pair] = found.of(relation.given_name)
         return found
 
     def hand_on(self, block: Block, arrival: Arrival | None) -> None:

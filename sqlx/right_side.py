@@ -16,7 +16,7 @@ from sqlx.dialect import Token, quoted, tokenize_span
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.reads import live_read
 from sqlx.scanner import scan
-from sqlx.structure import Block, Cte, FromItem, Level, Relation
+from sqlx.structure import Block, Level, Relation
 
 _FORBIDDEN = {"DISTINCT": "DISTINCT", "OVER": "a window function"}
 _GENERATORS = frozenset("EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK".split())
@@ -83,7 +83,7 @@ class RightSideReader:
 
     def _name(self, relation: Relation, level: Level, text: str) -> RightSide:
         name = relation.parts[-1]
-        cte = _visible_cte(level, name) if len(relation.parts) == 1 else None
+        cte = level.cte_of(relation)
         if cte is not None:
             side = self._query(cte.query, text, name)
             return renamed(side, cte.columns, text) if cte.columns else side
@@ -97,7 +97,7 @@ class RightSideReader:
 
     def _names_versions(self, root: Level) -> bool:
         """Whether a stored view reads a versioned table anywhere; another view reads like a plain table."""
-        parts = {r.parts for level in root.walk() for b in level.blocks for i in b.items for r in relations_of(i)}
+        parts = {relation.parts for relation in root.relations()}
         entries = [self.binder.entry(p) for p in parts if p]
         views = [text for p in parts if p and (text := self.binder.view_text(p)) is not None]
         return any(e and e.kind == "versioned" for e in entries) or any(self._names_versions(scan(v)) for v in views)
@@ -220,17 +220,6 @@ def arrival_of(entry: Entry, binder: Binder) -> tuple[str, ...]:
     return kept if kept and not any("_metadata" in k for k in kept) else (binder.arrival(entry.relation),)
 
 
-def relations_of(item: FromItem) -> list[Relation]:
-    """The relations of a FROM item, those in its groups and those that are deduplicated too."""
-    found: list[Relation] = []
-    for relation in (item.relation, *(j.relation for j in item.joins)):
-        inner = relation
-        while inner.inner is not None:
-            inner = inner.inner
-        found += relations_of(inner.group) if inner.group is not None else [inner]
-    return found
-
-
 def stars(tokens: tuple[Token, ...]) -> list[Token]:
     """The stars that stand for columns, in a select list: neither products nor ``count(*)``."""
     found: list[Token] = []
@@ -246,10 +235,6 @@ def stars(tokens: tuple[Token, ...]) -> list[Token]:
         ):
             found.append(token)
     return found
-
-
-def _visible_cte(level: Level, name: str) -> Cte | None:
-    return next((c for c in reversed(level.visible_ctes()) if c.name.lower() == name.lower()), None)
 
 
 def quoted_path(name: str) -> str:

@@ -23,7 +23,6 @@ from sqlx.ddl import parse_definition
 from sqlx.replay_script import Script, plain
 from sqlx.replay_types import SparkType, parse_type
 from sqlx.replay_values import reader_of
-from sqlx.right_side import relations_of
 from sqlx.scanner import scan
 from udtf.spark.stream_conf import stream_conf
 
@@ -98,7 +97,7 @@ def run_live(
 
 def _live_text(query: str, names: set[str]) -> str:
     """The query with STREAM before the first definition that it reads: one is enough for all to be live."""
-    relations = [r for level in scan(query).walk() for b in level.blocks for i in b.items for r in relations_of(i)]
+    relations = scan(query).relations()
     ours = [r for r in relations if ".".join(r.parts).lower() in names]
     if any(r.stream for r in relations) or not ours:
         return query

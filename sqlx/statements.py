@@ -19,7 +19,6 @@ from sqlx.lower import Views, lower_operators, lower_to_views
 from sqlx.lower_stream import configured_tasks, lower_stream, ready
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
-from sqlx.right_side import relations_of
 from sqlx.scanner import scan
 from sqlx.spark_binder import SparkBinder
 from sqlx.stages import explain_plan
@@ -175,7 +174,7 @@ class SessionStatements:
         """Whether a statement reads a definition of ours with STREAM."""
         if "stream" not in text.lower():
             return False
-        relations = (r for level in scan(text).walk() for b in level.blocks for i in b.items for r in relations_of(i))
+        relations = scan(text).relations()
         return any(r.stream and r.parts and self.catalog.resolve(r.parts) is not None for r in relations)
 
     def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:

@@ -60,6 +60,11 @@ class Relation:
             return self.alias.name
         return self.parts[-1] if self.parts else None
 
+    @property
+    def given_name(self) -> str:
+        """The same; one without gets a name, so that its columns can be asked for."""
+        return self.visible_name or f"__sqlx_a{self.span.start}"
+
 
 @dataclass
 class Join:
@@ -155,6 +160,18 @@ class Level:
             found.extend(child.walk())
         return [*found, self]
 
+    def relations(self) -> list[Relation]:
+        """The relations of all FROM clauses at and below this level, see :func:`relations_of`."""
+        items = [item for level in self.walk() for block in level.blocks for item in block.items]
+        return [relation for item in items for relation in relations_of(item)]
+
+    def cte_of(self, relation: Relation) -> Cte | None:
+        """The CTE that a relation names in this level; None where it names something else, or is no name."""
+        if relation.kind != "name" or len(relation.parts) != 1:
+            return None
+        name = relation.parts[0].lower()
+        return next((cte for cte in reversed(self.visible_ctes()) if cte.name.lower() == name), None)
+
     def visible_ctes(self) -> list[Cte]:
         """The CTEs that a query in this level may name, the outermost first."""
         above: list[Cte] = []
@@ -164,3 +181,14 @@ class Level:
                 own = self.parent.ctes
                 above = [c for c in above if c not in own] + own[: own.index(self.cte)]
         return above + self.ctes
+
+
+def relations_of(item: FromItem) -> list[Relation]:
+    """The relations of a FROM item, those in its groups and those that are deduplicated too."""
+    found: list[Relation] = []
+    for relation in (item.relation, *(j.relation for j in item.joins)):
+        inner = relation
+        while inner.inner is not None:
+            inner = inner.inner
+        found += relations_of(inner.group) if inner.group is not None else [inner]
+    return found
