@@ -12,6 +12,16 @@ from sqlx.dialect import quoted
 ROW = "__row"
 
 
+def is_order(column: str) -> bool:
+    """Whether a column of a fragment or a result is one of those that say how rows arrived."""
+    return column.startswith("__o") and column[3:].isdigit()
+
+
+def is_carried(column: str) -> bool:
+    """Whether it is one of those that live rows carry along."""
+    return column == "__event_time" or is_order(column)
+
+
 @dataclass(frozen=True)
 class Arrival:
     """Expressions by which a live row says when it happened and when it came.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from catalog.entries import Column
-from sqlx.arrival import Arrival
+from sqlx.arrival import Arrival, is_carried, is_order
 from sqlx.dialect import quoted
 from sqlx.plan import Fragment
 from sqlx.right_side import RightSide
@@ -100,11 +100,7 @@ def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[
 
 def with_carried(shown: tuple[Column, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """The columns of a result and behind them what live rows of the input carry along."""
-    carried = [c for c in columns if c.name == "__event_time" or _is_order(c)]
-    count = sum(1 for c in carried if _is_order(c))
+    carried = [c for c in columns if is_carried(c.name)]
+    count = sum(1 for c in carried if is_order(c.name))
     carried += [Column(f"__o{count}", "bigint")] if count else []
     return (*shown, *carried)
-
-
-def _is_order(column: Column) -> bool:
-    return column.name.startswith("__o") and column.name[3:].isdigit()

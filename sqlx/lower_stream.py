@@ -7,29 +7,26 @@ whose operators refuse rows TO a table is run batch by batch (`foreachBatch`), s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeAlias
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # its usual name
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from catalog.entries import Entry
+from sqlx.arrival import is_carried, is_order
 from sqlx.errors import UnsupportedError
+from sqlx.input_facts import deduplicate_config, join_config
 from sqlx.lower import query_frame
-from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan, Source, TableLookup
+from sqlx.plan import Deduplicate, Fragment, Operator, Plan, Source
 from sqlx.streaming.late import late_span
 from udtf.logic import StreamLogic
 from udtf.operators.as_of_join import AsOfJoinConfig
-from udtf.operators.table_lookup import TableLookupConfig
 from udtf.spark import logics
 from udtf.spark.stream import StreamSpec, rows_of, stream_operator
 from udtf.spark.stream_conf import stream_conf
 
-Operator: TypeAlias = AsOfJoin | TableLookup | Deduplicate
-
-TASKS = 16
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _LATE_COLUMNS = [
     StructField("_reason", StringType()),
@@ -59,31 +56,29 @@ class LiveQuery:
     """A streaming query, lowered.
 
     Attributes:
-        frame: the streaming result.
+        plan: the query.
+        spark: the session.
+        read_by_root: the frames that the query around the operators reads, by name.
         conf: the settings that it wants when it starts.
         fingerprint: what its operators, TASKS and state are, as text.
         late: the tables of its LATE TO clauses.
         fat: with late rows, the frame whose micro-batches hold results and late rows; rows: from a micro-batch of it
             to the result.
-        notes: what the compiler wants to say once.
-        read_by_root: the frames that the query around the operators reads, by name.
-        operators: names under which the metrics of its operators stand in the query's progress.
     """
 
-    frame: DataFrame
+    plan: Plan
+    spark: SparkSession
+    read_by_root: Mapping[str, DataFrame]
     conf: dict[str, str]
     fingerprint: str
     late: tuple[LateOutput, ...] = ()
     fat: DataFrame | None = None
     rows: Callable[[DataFrame], DataFrame] | None = None
-    notes: tuple[str, ...] = ()
-    read_by_root: Mapping[str, DataFrame] = field(default_factory=dict)
-    operators: tuple[str, ...] = ()
 
-
-def configured_tasks(spark: SparkSession) -> int:
-    """TASKS where a statement does not say: ``sqlx.tasks``, by default 16 on every machine."""
-    return int(spark.conf.get("sqlx.tasks", str(TASKS)) or TASKS)
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The streaming result; analysed when it is asked for, since a caller may put the query into a plan itself."""
+        return query_frame(self.plan.root.sql, self.spark, dict(self.read_by_root))
 
 
 def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:
@@ -99,7 +94,7 @@ def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def lower_stream(plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int = TASKS) -> LiveQuery:
+def lower_stream(plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int) -> LiveQuery:
     """Lower a live query.
 
     Args:
@@ -126,54 +121,51 @@ class StreamLowering:
             self.frames[node.name] = self._operator(node)
         late = self._late(operators)
         return LiveQuery(
-            frame=self._root(self.frames),
+            plan=self.plan,
+            spark=self.spark,
+            read_by_root=_read_by(self.plan.root, self.frames),
             conf=stream_conf(self.spark, self.tasks) if operators else {},
             fingerprint=" ".join("; ".join([self.plan.root.sql, *self.fingerprints]).split()),
             late=late,
             fat=self.fat[operators[-1].name] if late else None,
             rows=self._rows_of_batch if late else None,
-            notes=self.plan.notes,
-            read_by_root=_read_by(self.plan.root, self.frames),
-            operators=tuple(self.fat),
         )
-
-    def _root(self, frames: Mapping[str, DataFrame]) -> DataFrame:
-        return query_frame(self.plan.root.sql, self.spark, _read_by(self.plan.root, frames))
 
     def _rows_of_batch(self, batch: DataFrame) -> DataFrame:
         """The result of one micro-batch of the last operator's fat frame."""
         last = self.plan.operators()[-1]
-        return self._root({**self.frames, last.name: self._rows(last, batch)})
+        frames = {**self.frames, last.name: self._rows(last, batch)}
+        return query_frame(self.plan.root.sql, self.spark, _read_by(self.plan.root, frames))
 
     def _operator(self, node: Operator) -> DataFrame:
         spec = self._spec(node)
-        inputs = [query_frame(side.sql, self.spark, _read_by(side, self.frames)) for side in sides(node)]
+        inputs = [query_frame(side.sql, self.spark, _read_by(side, self.frames)) for side in node.inputs]
         self.fingerprints.append(spec.fingerprint)
         self.fat[node.name] = stream_operator(inputs, spec)
         return self._rows(node, self.fat[node.name])
 
     def _rows(self, node: Operator, fat: DataFrame) -> DataFrame:
-        """The operator's result; the order of its rows only where another operator reads it."""
+        """The operator's result; what its rows carry along only where another operator reads it."""
         schema = _schema(node)
         if self._feeds_another(node):
             return rows_of(fat, "rows", schema)
-        hidden = [field for field in schema.fields if _is_order(field.name)]
+        hidden = [field for field in schema.fields if is_carried(field.name)]
         shown = StructType([field for field in schema.fields if field not in hidden])
         rows = rows_of(fat, "rows", shown)
         return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in hidden}) if hidden else rows
 
     def _feeds_another(self, node: Operator) -> bool:
         others = [other for other in self.plan.operators() if other is not node]
-        return any(node.name in side.sql for other in others for side in sides(other))
+        return any(node.name in side.sql for other in others for side in other.inputs)
 
     def _spec(self, node: Operator) -> StreamSpec:
-        orders = [sum(1 for c in side.columns if _is_order(c.name)) for side in sides(node)]
+        orders = [sum(1 for c in side.columns if is_order(c.name)) for side in node.inputs]
         emit_order = orders[0] if self._feeds_another(node) else 0
         return StreamSpec(
             operator=f"{node.config.name}_{self.plan.operators().index(node) + 1}",
             make_logic=_logic(node, emit_order),
             fingerprint=" | ".join(
-                [*(s.sql for s in sides(node)), str(node.config), f"{emit_order} TASKS {self.tasks}"]
+                [*(side.sql for side in node.inputs), str(node.config), f"{emit_order} TASKS {self.tasks}"]
             ),
             tasks=self.tasks,
             order_columns=tuple(orders),
@@ -197,28 +189,11 @@ class StreamLowering:
 def _logic(node: Operator, emit_order: int) -> Callable[[], StreamLogic]:
     """A picklable maker of the operator's logic."""
     if isinstance(node, Deduplicate):
-        return partial(logics.deduplicate, node.config, emit_order)
-    config = with_input_facts(node)
+        return partial(logics.deduplicate, deduplicate_config(node), emit_order)
+    config = join_config(node)
     if isinstance(config, AsOfJoinConfig):
         return partial(logics.as_of_join, config, emit_order)
     return partial(logics.table_lookup, config, emit_order)
-
-
-def sides(node: Operator) -> tuple[Fragment, ...]:
-    """The inputs of an operator."""
-    return (node.input,) if isinstance(node, Deduplicate) else (node.left, node.right)
-
-
-def with_input_facts(node: AsOfJoin | TableLookup) -> AsOfJoinConfig | TableLookupConfig:
-    """The operator's configuration, with what only the inputs know: outliers, and the order of SCD2 rows."""
-    config = node.config
-    future_us = [s.entry.max_future_us for s in node.left.walk() if isinstance(s, Source) and not s.entry.is_table]
-    limits = [limit for limit in future_us if limit is not None]
-    if limits:
-        config = replace(config, left_max_future_us=min(limits))
-    if isinstance(config, AsOfJoinConfig) and any(c.name == "__arrival" for c in node.right.columns):
-        config = replace(config, ties=(*config.ties, ("asc", "first")))
-    return config
 
 
 def _read_by(fragment: Fragment, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
@@ -233,10 +208,6 @@ def _of_ddl(ddl: str) -> StructType:
     schema = StructType.fromDDL(ddl) if ddl else StructType()
     assert isinstance(schema, StructType)
     return schema
-
-
-def _is_order(name: str) -> bool:
-    return name.startswith("__o") and name[3:].isdigit()
 
 
 def check_late(plan: Plan) -> None:
@@ -261,8 +232,7 @@ def _late_tables(node: Operator) -> tuple[str | None, ...]:
 
 def _late_output(table: str, side: int, node: Operator) -> LateOutput:
     """Refused rows of an input, under the names that the query knows."""
-    known = (node.names,) if isinstance(node, Deduplicate) else (node.left_names, node.right_names)
-    fragment, names = sides(node)[side], known[side]
+    fragment, names = node.inputs[side], node.input_names[side]
     payload = [f"{'_r' if side else '_l'}{n}" for n in range(len(names))]
     types = {c.name: c.type for c in fragment.columns}
     fields = _of_ddl(", ".join(f"`{name}` {types[name]}" for name in payload)).fields

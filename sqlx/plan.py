@@ -54,14 +54,12 @@ class Fragment(PlanNode):
 
 
 @dataclass(frozen=True)
-class AsOfJoin(PlanNode):
-    """Rows of the left with the version of the right that was valid at their time (KIP-914, semantics.md 6, 7, C).
+class KeyedJoin(PlanNode):
+    """What the joins of a stream with a table have in common.
 
     Attributes:
         name: the name under which the fragments above read the result (``__sqlx_op1``).
-        left: columns ``__k0 …``, ``__as_of``, ``__known``?, then payload ``_l0 …``.
-        right: columns ``__k0 …``, ``__time``, ``__seq``?, ``__tie0 …``, ``__arrival``?, ``__deleted``?, ``__pass``?,
-            then payload ``_r0 …``; one row a version, tombstones included.
+        left, right: the inputs, see the joins.
         config: what the operator's logic needs to know.
         columns: result columns: the payloads of both and ``__reason`` where the config asks for it.
         table: name of the right side, for messages.
@@ -73,7 +71,7 @@ class AsOfJoin(PlanNode):
     name: str
     left: Fragment
     right: Fragment
-    config: AsOfJoinConfig
+    config: AsOfJoinConfig | TableLookupConfig
     columns: tuple[Column, ...]
     table: str
     late_to: str | None = None
@@ -82,8 +80,25 @@ class AsOfJoin(PlanNode):
     right_names: tuple[str, ...] = ()
 
     @property
-    def inputs(self) -> tuple[PlanNode, ...]:
+    def inputs(self) -> tuple[Fragment, ...]:
         return (self.left, self.right)
+
+    @property
+    def input_names(self) -> tuple[tuple[str, ...], ...]:
+        """Per input the names that the query knows its payload columns by."""
+        return (self.left_names, self.right_names)
+
+
+@dataclass(frozen=True)
+class AsOfJoin(KeyedJoin):
+    """Rows of the left with the version of the right that was valid at their time (KIP-914, semantics.md 6, 7, C).
+
+    The left has columns ``__k0 …``, ``__as_of``, ``__known``?, then payload ``_l0 …``; the right ``__k0 …``,
+    ``__time``, ``__seq``?, ``__tie0 …``, ``__arrival``?, ``__deleted``?, ``__pass``?, then payload ``_r0 …``, one row a
+    version, tombstones included.
+    """
+
+    config: AsOfJoinConfig
 
     @property
     def matched(self) -> str:
@@ -92,27 +107,14 @@ class AsOfJoin(PlanNode):
 
 
 @dataclass(frozen=True)
-class TableLookup(PlanNode):
+class TableLookup(KeyedJoin):
     """Rows of a stream with the row that an upsert table shows at that moment of arrival (semantics.md 6.1, 6.2).
 
     The shapes are those of :class:`AsOfJoin` without times: left ``__k0 …``, ``_l0 …``; right ``__k0 …``,
     ``__deleted``?, ``__pass``?, ``_r0 …``.
     """
 
-    name: str
-    left: Fragment
-    right: Fragment
     config: TableLookupConfig
-    columns: tuple[Column, ...]
-    table: str
-    late_to: str | None = None
-    common_sequence: bool = False
-    left_names: tuple[str, ...] = ()
-    right_names: tuple[str, ...] = ()
-
-    @property
-    def inputs(self) -> tuple[PlanNode, ...]:
-        return (self.left, self.right)
 
     @property
     def matched(self) -> str:
@@ -144,8 +146,13 @@ class Deduplicate(PlanNode):
     names: tuple[str, ...] = ()
 
     @property
-    def inputs(self) -> tuple[PlanNode, ...]:
+    def inputs(self) -> tuple[Fragment, ...]:
         return (self.input,)
+
+    @property
+    def input_names(self) -> tuple[tuple[str, ...], ...]:
+        """Per input the names that the query knows its payload columns by."""
+        return (self.names,)
 
 
 Operator = AsOfJoin | TableLookup | Deduplicate

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sqlx.input_facts import deduplicate_config
 from sqlx.plan import Deduplicate
-from sqlx.replay_operators import TaskHost, max_future_us, visible_names
+from sqlx.replay_operators import TaskHost, visible_names
 from sqlx.replay_placement import task_of
 from sqlx.replay_rows import Values
 from sqlx.replay_types import parse_type
@@ -35,8 +35,7 @@ class DeduplicateHost(TaskHost):
         self._payload = [places[name] for name in node.config.columns]
         self._newest_us: Micros | None = None
         self._has_disorder = node.config.keeps_last
-        config = replace(node.config, max_future_us=max_future_us(node.input))
-        super().__init__(partial(DeduplicateLogic, config), tasks)
+        super().__init__(partial(DeduplicateLogic, deduplicate_config(node)), tasks)
 
     def on_row(self, side: Side, values: Values, event_time: Micros | None) -> tuple[list[Change], list[LateRow]]:
         """Give one row to its task.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from sqlx.plan import AsOfJoin, Fragment, Source, TableLookup
+from sqlx.input_facts import join_config
+from sqlx.plan import AsOfJoin, Fragment, TableLookup
 from sqlx.replay_duckdb import parse_sql
 from sqlx.replay_placement import task_of
 from sqlx.replay_rows import RowShape, Values
 from udtf.logic import Logic
 from udtf.metrics import ALWAYS
 from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
-from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
+from udtf.operators.table_lookup import TableLookupLogic
 from udtf.record import Change, LateRow, Side
 from udtf.time import Micros
 
@@ -62,7 +62,7 @@ class OperatorHost(TaskHost):
     def __init__(self, node: AsOfJoin | TableLookup, tasks: int) -> None:
         self.node = node
         self.shapes = {"L": RowShape("L", node.left.columns), "R": RowShape("R", node.right.columns)}
-        self.config = _config(node)
+        self.config = join_config(node)
         super().__init__(self._new_logic, tasks)
 
     def _new_logic(self) -> Logic:
@@ -93,23 +93,6 @@ class OperatorHost(TaskHost):
         fragment = self.node.left if side == "L" else self.node.right
         names = visible_names(fragment)
         return {names.get(fragment.columns[n].name, ""): values[n] for n in self.shapes[side].payload}
-
-
-def _config(node: AsOfJoin | TableLookup) -> AsOfJoinConfig | TableLookupConfig:
-    """The operator's configuration, with what only the inputs know: outliers, and the order of SCD2 rows."""
-    config = node.config
-    limit_us = max_future_us(node.left)
-    if limit_us is not None:
-        config = replace(config, left_max_future_us=limit_us)
-    if isinstance(config, AsOfJoinConfig) and any(c.name == "__arrival" for c in node.right.columns):
-        config = replace(config, ties=(*config.ties, ("asc", "first")))
-    return config
-
-
-def max_future_us(fragment: Fragment) -> Micros | None:
-    """The least limit of outliers among the streams that a fragment reads (semantics.md B9)."""
-    future_us = [s.entry.max_future_us for s in fragment.walk() if isinstance(s, Source) and not s.entry.is_table]
-    return min((limit for limit in future_us if limit is not None), default=None)
 
 
 def visible_names(fragment: Fragment) -> dict[str, str]:

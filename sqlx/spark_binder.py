@@ -19,6 +19,7 @@ from sqlx.live_sources import open_live
 from sqlx.lower_stream import lower_stream
 from sqlx.probes import probing
 from sqlx.spark_datasets import dataset
+from udtf.spark.stream_conf import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,7 +108,8 @@ class SparkBinder:
     def _run_live(self, query: str) -> DataFrame:
         """A query behind a definition, as a stream."""
         binder = SparkBinder(self.spark, self.catalog, self.portable, self._parser)
-        return lower_stream(compile_query(query, binder, streaming=True), self.spark, binder.live_frames).frame
+        plan = compile_query(query, binder, streaming=True)
+        return lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark)).frame
 
     def common_type(self, left: str, right: str) -> str | None:
         """The type to which Spark's analyzer casts both sides of ``=``."""
@@ -133,14 +135,11 @@ class SparkBinder:
 
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """The stored query of a permanent view."""
-        catalog = self.spark._jsparkSession.sessionState().catalog()
         try:
             with probing():
-                identifier = self.spark._jsparkSession.sessionState().sqlParser().parseTableIdentifier(_path(parts))
-                table = catalog.getTempViewOrPermanentTableMetadata(identifier)
+                return self.catalog.view_query(parts)
         except (PySparkException, Py4JError):
             return None
-        return str(table.viewText().get()) if table.viewText().isDefined() else None
 
     def arrival(self, relation: str) -> str:
         """Order of arrival: files by modification time, path and row; other sources as they are delivered."""
@@ -181,7 +180,3 @@ def _compared_type(comparison: Any) -> str:
     schema = {"type": "struct", "fields": [{"name": "x", "nullable": True, "metadata": {}}]}
     schema["fields"][0]["type"] = json.loads(comparison.left().dataType().json())  # type: ignore[index]
     return type_text(StructType.fromJson(schema).fields[0].dataType)
-
-
-def _path(parts: tuple[str, ...]) -> str:
-    return ".".join(quoted(p) for p in parts)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from sqlx.clauses import AsOfClause, DeduplicateClause
 from sqlx.live_facts import live_facts
 from sqlx.lower import estimated
-from sqlx.lower_stream import configured_tasks
 from sqlx.operators.as_of_join import duration
 from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan, PlanNode, Source, TableLookup
 from sqlx.scanner import scan
 from sqlx.structure import Join, Relation
+from udtf.spark.stream_conf import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

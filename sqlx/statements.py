@@ -16,7 +16,7 @@ from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
-from sqlx.lower_stream import configured_tasks, lower_stream, ready
+from sqlx.lower_stream import LiveQuery, lower_stream, ready
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
 from sqlx.scanner import scan
@@ -24,10 +24,10 @@ from sqlx.spark_binder import SparkBinder
 from sqlx.stages import explain_plan
 from sqlx.streaming.commands import carry_out
 from sqlx.streaming.late import late_span
-from sqlx.streaming.live import Live
 from sqlx.streaming.parse import StreamingTable, parse_streaming
 from sqlx.streaming.queries import carets_in
 from sqlx.views import create_temporary_view, create_view, view_head
+from udtf.spark.stream_conf import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +137,7 @@ class SessionStatements:
             return compile_query(running.query, self._binder(portable), streaming=True)
         return compile_query(text, self._binder(portable), streaming=self._reads_live(text))
 
-    def live(self, statement: StreamingTable, tasks: int) -> Live:
+    def live(self, statement: StreamingTable, tasks: int) -> LiveQuery:
         """The query of a streaming statement, lowered to a live stream of that many tasks."""
         binder = self._binder()
         with carets_in(statement.text, statement.query_start):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from catalog.statements import literal
 from sqlx.errors import BindError, did_you_mean
-from sqlx.streaming.live import Live
 from sqlx.streaming.parse import QueryCommand, ShowQueries, Statement, StreamingTable
 from sqlx.streaming.registry import RunningQuery, registry
 from sqlx.streaming.start import Starter
@@ -16,8 +15,11 @@ from sqlx.streaming.tables import qualified
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: From a statement and its number of TASKS to its query, lowered.
-Lower = Callable[[StreamingTable, int], Live]
+    from sqlx.lower_stream import LiveQuery
+
+    #: From a statement and its number of TASKS to its query, lowered.
+    Lower = Callable[[StreamingTable, int], LiveQuery]
+
 _LISTED = ("name", "status", "sink", "trigger", "started", "batches", "rows", "checkpoint", "id", "error")
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from sqlx.dialect import Token, tokenize
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.streaming.batches import Output, united
-from sqlx.streaming.live import Late, Live
 from sqlx.streaming.sinks import FileSink, Sink, find_sink
 from sqlx.streaming.tables import StreamTable, columns_of, qualified
 
 if TYPE_CHECKING:
+    from sqlx.lower_stream import LateOutput, LiveQuery
     from sqlx.streaming.checkpoint import Checkpoint
     from sqlx.streaming.start import Starter
 
@@ -20,7 +20,7 @@ _PREVIEW = "a preview"
 _FORMATS = frozenset({"noop", "preview"})
 
 
-def late_outputs(starter: Starter, live: Live, checkpoint: Checkpoint | None) -> list[Output]:
+def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | None) -> list[Output]:
     """What goes to the tables of LATE TO; operators that name the same table share it.
 
     Raises:
@@ -33,14 +33,14 @@ def late_outputs(starter: Starter, live: Live, checkpoint: Checkpoint | None) ->
     if sink.file_format is None and sink.format not in _FORMATS:
         span = late_span(statement.text) or statement.span("USING")
         raise UnsupportedError("UNSUPPORTED.LATE_TO_SINK", statement.text, span, format=sink.format)
-    of_table: dict[str, list[Late]] = {}
+    of_table: dict[str, list[LateOutput]] = {}
     for late in live.late:
         of_table.setdefault(qualified(starter.spark, late.table).shown, []).append(late)
     files = sink if sink.file_format is not None else _parquet(starter)
     return [_output(starter, lates, files, checkpoint) for lates in of_table.values()]
 
 
-def _output(starter: Starter, lates: list[Late], files: Sink, checkpoint: Checkpoint | None) -> Output:
+def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: Checkpoint | None) -> Output:
     table = StreamTable(starter.spark, qualified(starter.spark, lates[0].table))
     columns = columns_of(lates[0].schema)
     if checkpoint is None and table.checkpoint == _PREVIEW:

@@ -16,17 +16,19 @@ from sqlx.streaming.checkpoint import Checkpoint, Identity
 from sqlx.streaming.folders import Folder
 from sqlx.streaming.late import late_outputs
 from sqlx.streaming.listening import listen
-from sqlx.streaming.live import Live, settings
 from sqlx.streaming.parse import StreamingTable
 from sqlx.streaming.registry import RunningQuery, registry
+from sqlx.streaming.settings import settings
 from sqlx.streaming.sinks import PASSING, Sink, find_sink
 from sqlx.streaming.tables import StreamTable, TableName, qualified
 from sqlx.streaming.writing import begin
+from udtf.spark.stream_conf import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_TASKS = 16
+    from sqlx.lower_stream import LiveQuery
+
 _LOOK_SECONDS = 0.02
 _CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")
 
@@ -46,7 +48,7 @@ class Starter:
 
     spark: SparkSession
     statement: StreamingTable
-    lower: Callable[[int], Live]
+    lower: Callable[[int], LiveQuery]
     preview: BatchSink | None = None
     to_path: bool = False
     waits: bool = True
@@ -75,7 +77,7 @@ class Starter:
             if not self.statement.replace:
                 raise self._refused("STREAMING.ALREADY_RUNNING", name=self.name.shown)
         live = self.lower(self.tasks)
-        self.notes += live.notes
+        self.notes += live.plan.notes
         if not live.frame.isStreaming:
             raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
         if running is not None and self.statement.replace:
@@ -94,7 +96,7 @@ class Starter:
     @property
     def tasks(self) -> int:
         """TASKS, or the setting ``sqlx.tasks``."""
-        return self.statement.tasks or int(self.spark.conf.get("sqlx.tasks", None) or DEFAULT_TASKS)
+        return self.statement.tasks or configured_tasks(self.spark)
 
     @property
     def path(self) -> str:
@@ -103,7 +105,7 @@ class Starter:
 
     # checkpoint and tables
 
-    def _prepare(self, live: Live) -> Checkpoint | None:
+    def _prepare(self, live: LiveQuery) -> Checkpoint | None:
         """The checkpoint, written or checked, and the table, made or found."""
         if self.sink.format == "memory" and self.statement.checkpoint:
             hint = "Rows in memory end with the process: leave CHECKPOINT out, or write to files."
@@ -156,7 +158,7 @@ class Starter:
             path = f"{self.spark.conf.get('spark.sql.warehouse.dir')}/_checkpoints/{database}{self.name.parts[-1]}"
         return Checkpoint(self.spark, self.statement, path)
 
-    def _identity(self, live: Live, stored: Identity | None) -> Identity:
+    def _identity(self, live: LiveQuery, stored: Identity | None) -> Identity:
         location = ""
         if self.sink.file_format is not None and self.path:
             location = Folder(self.spark, self.path).path
@@ -187,7 +189,7 @@ class Starter:
             "the query reads its sources from their beginning."
         )
 
-    def _make_table(self, live: Live, checkpoint: Checkpoint | None) -> None:
+    def _make_table(self, live: LiveQuery, checkpoint: Checkpoint | None) -> None:
         statement = self.statement
         if checkpoint is None or self.sink.kind == "plain":
             return
@@ -210,7 +212,7 @@ class Starter:
 
     # the query
 
-    def _run(self, live: Live, checkpoint: Checkpoint | None) -> RunningQuery:
+    def _run(self, live: LiveQuery, checkpoint: Checkpoint | None) -> RunningQuery:
         outputs = late_outputs(self, live, checkpoint)
         listen(self.spark)
         with settings(self.spark, live.conf):

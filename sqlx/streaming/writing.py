@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sqlx.streaming.batches import BatchSink, BatchWriter, Output
 from sqlx.streaming.folders import absolute
-from sqlx.streaming.live import Live
 from sqlx.streaming.sinks import FileSink, NothingSink
 
 if TYPE_CHECKING:
@@ -15,11 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from sqlx.lower_stream import LiveQuery
     from sqlx.streaming.checkpoint import Checkpoint
     from sqlx.streaming.start import Starter
 
 
-def begin(starter: Starter, live: Live, late: list[Output], checkpoint: Checkpoint | None) -> StreamingQuery:
+def begin(starter: Starter, live: LiveQuery, late: list[Output], checkpoint: Checkpoint | None) -> StreamingQuery:
     """Start the query.
 
     Args:

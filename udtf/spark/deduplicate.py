@@ -7,12 +7,13 @@ the answer is the stream's. In order of time no row is late, and the tasks chang
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # its usual name
 
 from udtf.operators.deduplicate import deduplicate_table
 from udtf.spark.batch import TASK, in_utc, number_of_tasks
+from udtf.spark.stream_conf import configured_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from udtf.operators.deduplicate import DeduplicateConfig
-
-#: How many tasks a query has where stream time plays a part (design.md, section 5).
-TASKS: Final = "sqlx.tasks"
-DEFAULT_TASKS: Final = 16
 
 
 def deduplicate(
@@ -41,7 +38,7 @@ def deduplicate(
     """
     if not config.has_sequence and "__arrival0" not in rows.columns:
         rows = rows.withColumn("__arrival0", F.monotonically_increasing_id())  # ties, the same in every run
-    tasks = tasks or (_tasks_of(rows) if config.has_sequence else number_of_tasks(rows))
+    tasks = tasks or (configured_tasks(rows.sparkSession) if config.has_sequence else number_of_tasks(rows))
     hashed = rows.withColumn("__hash", F.xxhash64(*_keys(config)))
     # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
     placed = hashed.withColumn(TASK, _task(config, tasks)).repartitionById(tasks, F.col(TASK)).drop(TASK)
@@ -50,10 +47,6 @@ def deduplicate(
 
 def _keys(config: DeduplicateConfig) -> list[Column]:
     return [F.col(f"__k{number}") for number in range(config.n_keys)]
-
-
-def _tasks_of(rows: DataFrame) -> int:
-    return int(rows.sparkSession.conf.get(TASKS, str(DEFAULT_TASKS)) or DEFAULT_TASKS)
 
 
 def _task(config: DeduplicateConfig, tasks: int) -> Column:

@@ -8,11 +8,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STATE_STORE: Final = "spark.sql.streaming.stateStore."
+_DEFAULT_TASKS: Final = 16  # on every machine: answers to late rows depend on it
 _SETTINGS: Final = {
     _STATE_STORE + "providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     # A micro-batch writes what it changed, not the whole store.
     _STATE_STORE + "rocksdb.changelogCheckpointing.enabled": "true",
 }
+
+
+def configured_tasks(spark: SparkSession) -> int:
+    """How many tasks a query has where stream time plays a part and nothing else says it: ``sqlx.tasks``, or 16."""
+    return int(spark.conf.get("sqlx.tasks", None) or _DEFAULT_TASKS)
 
 
 def stream_conf(spark: SparkSession, tasks: int) -> dict[str, str]:
