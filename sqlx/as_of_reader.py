@@ -169,15 +169,7 @@ class AsOfReader:
             cursor.fail("ON or USING", "An AS OF join needs the equalities of its keys: ON l.id = r.id, or USING (id).")
 
     def _options(self, cursor: Cursor, clause: AsOfClause) -> None:
-        while not cursor.done:
-            start = cursor.index
-            name = self._option(cursor, clause)
-            if name is None:
-                return
-            span = cursor.span_from(start)
-            if name in clause.options:
-                raise TemporalParseError("AS_OF_JOIN.DUPLICATE_OPTION", cursor.text, span.pair, option=name)
-            clause.options[name] = span
+        cursor.options(clause.options, lambda: self._option(cursor, clause), "AS_OF_JOIN.DUPLICATE_OPTION")
 
     def _option(self, cursor: Cursor, clause: AsOfClause) -> str | None:
         """Read one option; its name, or None where none follows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 from sqlx.dialect import Span, Token
@@ -86,6 +87,27 @@ class Cursor:
         if start_index >= self.index:
             return Span(self.last_end, self.last_end)
         return Span(self.tokens[start_index].start, self.last_end)
+
+    def options(self, found: dict[str, Span], read: Callable[[], str | None], duplicate: str) -> None:
+        """Read options in any order until none follows, and note where each stands.
+
+        Args:
+            found: option name to its span, filled here.
+            read: reads one option; its name, or None where none follows.
+            duplicate: the condition of an option that is given twice.
+
+        Raises:
+            TemporalParseError: one is given twice.
+        """
+        while not self.done:
+            start = self.index
+            name = read()
+            if name is None:
+                return
+            span = self.span_from(start)
+            if name in found:
+                raise TemporalParseError(duplicate, self.text, span.pair, option=name)
+            found[name] = span
 
     def fail(self, expected: str, hint: str = "") -> NoReturn:
         """Raise PARSE.EXPECTED at the next token.

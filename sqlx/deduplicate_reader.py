@@ -79,15 +79,7 @@ class DeduplicateReader:
         what = "DEDUPLICATE WITHIN"
         clause.interval_us, cursor.index = parse_interval(self.reader.tokens, cursor.index, what, cursor.text)
         self._by(cursor, clause)
-        while not cursor.done:
-            at = cursor.index
-            name = self._option(cursor, clause)
-            if name is None:
-                break
-            span = cursor.span_from(at)
-            if name in clause.options:
-                raise TemporalParseError("DEDUPLICATE.DUPLICATE_OPTION", cursor.text, span.pair, option=name)
-            clause.options[name] = span
+        cursor.options(clause.options, lambda: self._option(cursor, clause), "DEDUPLICATE.DUPLICATE_OPTION")
         if clause.keeps_last and clause.late == "forward":
             raise TemporalParseError("DEDUPLICATE.LAST_FORWARD", cursor.text, clause.options["LATE"].pair)
         self.reader.scanner.nested(start, cursor.index, level)

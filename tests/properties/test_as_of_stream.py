@@ -163,10 +163,9 @@ def test_micro_batches_answer_record_by_record(data, case):
         assert found_of(stream.on_batch(*micro_batch(case, rows))) == expected_of(logic.on_batch(rows))
 
 
-@given(st.data(), cases())
-def test_changelog_restores_what_was(data, case):
-    logic, stream = AsOfJoinLogic(case.config), AsOfJoinStream(case.config)
-    segments = []
+def answer_across_restarts(data, case, logic, new_stream):
+    """Micro-batches answer record by record, also from what was restored of snapshots and deltas."""
+    stream, segments = new_stream(), []
     for rows in parts_of(data, case.rows):
         emission = stream.on_batch(*micro_batch(case, rows))
         assert found_of(emission) == expected_of(logic.on_batch(rows))
@@ -174,9 +173,14 @@ def test_changelog_restores_what_was(data, case):
         if data.draw(st.booleans()):
             segments = [stream.snapshot()]
         if data.draw(st.booleans()):
-            stream = AsOfJoinStream(case.config)
+            stream = new_stream()
             for segment in segments:
                 stream.apply(segment)
+
+
+@given(st.data(), cases())
+def test_changelog_restores_what_was(data, case):
+    answer_across_restarts(data, case, AsOfJoinLogic(case.config), lambda: AsOfJoinStream(case.config))
 
 
 @given(cases(), st.sampled_from(["left", "inner"]))

@@ -10,10 +10,8 @@ from tests.properties.test_as_of_stream import (
     KEYS,
     TIMES,
     Case,
-    expected_of,
-    found_of,
+    answer_across_restarts,
     micro_batch,
-    parts_of,
     tidy_often,  # noqa: F401  # a fixture
 )
 from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
@@ -45,17 +43,7 @@ def cases(draw):
 
 @given(st.data(), cases())
 def test_micro_batches_answer_record_by_record(data, case):
-    logic, stream, segments = TableLookupLogic(case.config), TableLookupStream(case.config), []
-    for rows in parts_of(data, case.rows):
-        emission = stream.on_batch(*micro_batch(case, rows))
-        assert found_of(emission) == expected_of(logic.on_batch(rows))
-        segments += [] if emission.delta is None else [emission.delta]
-        if data.draw(st.booleans()):
-            segments = [stream.snapshot()]
-        if data.draw(st.booleans()):
-            stream = TableLookupStream(case.config)
-            for segment in segments:
-                stream.apply(segment)
+    answer_across_restarts(data, case, TableLookupLogic(case.config), lambda: TableLookupStream(case.config))
 
 
 @given(cases())

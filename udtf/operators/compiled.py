@@ -33,6 +33,7 @@ for _part in (
     as_of_kernel.reason_without_pick,
     as_of_kernel.is_behind,
     as_of_kernel.is_ahead,
+    as_of_kernel.fate_at_sight,
     as_of_kernel.fate_of_left,
     as_of_kernel.fate_of_right,
     as_of_kernel.due_until,
