@@ -9,10 +9,10 @@ from catalog.entries import Column, Entry
 from catalog.planner import Planner
 from sqlx.ddl import Definition, Drop, carets, parse_definition
 from sqlx.errors import TemporalSqlError
+from tests.harness.refusals import check_refusals
 from tests.unit.catalog.fake_session import FakeSession
 
 CASES = Path(__file__).with_name("ddl.txt")
-STATEMENT, CASE = "\n----\n", "\n====\n"
 RATES = Entry("versioned", "rates", (Column("ts", "timestamp"),), "`t`", "ts", keys=("id",))
 
 
@@ -31,7 +31,4 @@ def error_of(text: str) -> str:
 
 
 def test_wrong_definitions_say_what_is_wrong_where(golden: Callable[[Path, str], None]) -> None:
-    cases = [case.split(STATEMENT)[0] for case in CASES.read_text(encoding="utf-8").rstrip("\n").split(CASE)]
-    found = [error_of(case) for case in cases]
-    assert [case for case, error in zip(cases, found, strict=True) if error == "no error"] == []
-    golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
+    check_refusals(CASES, error_of, golden)

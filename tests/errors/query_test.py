@@ -13,9 +13,9 @@ from pyspark.errors import AnalysisException, ParseException
 
 from sqlx.errors import TemporalSqlError
 from tests.harness.fake_binder import compiled
+from tests.harness.refusals import check_refusals
 
 CASES = Path(__file__).with_name("query.txt")
-STATEMENT, CASE = "\n----\n", "\n====\n"
 
 
 def error_of(case: str) -> str:
@@ -28,11 +28,8 @@ def error_of(case: str) -> str:
 
 
 def test_wrong_queries_say_what_is_wrong_where(golden: Callable[[Path, str], None]) -> None:
-    text = CASES.read_text(encoding="utf-8")  # a line that ends in \r has a Windows line end
-    cases = [case.split(STATEMENT)[0] for case in text.rstrip("\n").split(CASE)]
-    found = [error_of(case.replace("\\r\n", "\r\n")) for case in cases]
-    assert [case for case, error in zip(cases, found, strict=True) if error == "no error"] == []
-    golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
+    # A line that ends in \r has a Windows line end.
+    check_refusals(CASES, lambda case: error_of(case.replace("\\r\n", "\r\n")), golden)
 
 
 @pytest.mark.parametrize(

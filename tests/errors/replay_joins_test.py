@@ -7,9 +7,9 @@ from pathlib import Path
 
 from sqlx.errors import TemporalSqlError
 from sqlx.testing import ReplayDriver
+from tests.harness.refusals import check_refusals
 
 CASES = Path(__file__).with_name("replay_joins.txt")
-STATEMENT, CASE = "\n----\n", "\n====\n"
 DEFINITIONS = """
 CREATE STREAM orders (id INT, ccy STRING, flag BOOLEAN, ts TIMESTAMP) TIMESTAMP BY ts;
 CREATE VERSIONED TABLE rates (ccy STRING, rate DATE, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts
@@ -28,7 +28,4 @@ def error_of(query: str) -> str:
 
 
 def test_wrong_joins_say_what_is_wrong_where(golden: Callable[[Path, str], None]) -> None:
-    cases = [case.split(STATEMENT)[0] for case in CASES.read_text(encoding="utf-8").rstrip("\n").split(CASE)]
-    found = [error_of(case) for case in cases]
-    assert [case for case, error in zip(cases, found, strict=True) if error == "no error"] == []
-    golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
+    check_refusals(CASES, error_of, golden)

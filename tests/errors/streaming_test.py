@@ -15,9 +15,9 @@ from sqlx.dialect import tokenize
 from sqlx.errors import RunError, TemporalSqlError
 from sqlx.streaming.failures import error_from
 from sqlx.streaming.parse import parse_streaming
+from tests.harness.refusals import check_refusals
 
 CASES = Path(__file__).with_name("streaming.txt")
-STATEMENT, CASE = "\n----\n", "\n====\n"
 FOUND_BY_SPARK = {
     "STREAMING.ALREADY_RUNNING": {"name": "t"},
     "STREAMING.CHECKPOINT_CORRUPT": {"path": "/c", "reason": "_sqlx.json: no JSON"},
@@ -48,10 +48,7 @@ def error_of(text: str) -> str:
 
 
 def test_wrong_statements_say_what_is_wrong_where(golden: Callable[[Path, str], None]) -> None:
-    cases = [case.split(STATEMENT)[0] for case in CASES.read_text(encoding="utf-8").rstrip("\n").split(CASE)]
-    found = [error_of(case) for case in cases]
-    assert [case for case, error in zip(cases, found, strict=True) if error == "no error"] == []
-    golden(CASES, CASE.join(f"{case}{STATEMENT}{error}" for case, error in zip(cases, found, strict=True)) + "\n")
+    check_refusals(CASES, error_of, golden)
 
 
 @pytest.mark.parametrize("condition", FOUND_BY_SPARK)
