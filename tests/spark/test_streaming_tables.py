@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -227,7 +228,7 @@ class WithLateRows:
     late: tuple[LateRows, ...]
     fingerprint: str = "with late rows"
     conf: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    plan: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(notes=()))
 
     @property
     def fat(self) -> DataFrame:
