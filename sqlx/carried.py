@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 from sqlx.dialect import tokenize_span
 from sqlx.right_side import stars
+from sqlx.selected import groups
 from sqlx.structure import Block, Join, Level, Relation
+from sqlx.tail_reader import read_tail
 
 _AGGREGATES = frozenset("DISTINCT OVER".split())
 _TAILS = frozenset("GROUP HAVING LIMIT OFFSET QUALIFY WINDOW UNION EXCEPT INTERSECT MINUS LATERAL".split())
@@ -35,9 +37,11 @@ class Carried:
     blocks: set[int] = field(default_factory=set)
 
     def find(self, is_operator: Callable[[Join, Level], bool]) -> None:
-        """Walk from every temporal join down its left side to the stream that feeds it."""
+        """Walk from every temporal join down its left side, and from every grouping, to the stream that feeds it."""
         for level in self.root.walk():
             for block in level.blocks:
+                if block.items and groups(self.text, block, read_tail(self.text, block)):
+                    self.down(block.items[0].relation, level)
                 for item in block.items:
                     if any(is_operator(join, level) for join in item.joins):
                         self.down(item.relation, level)

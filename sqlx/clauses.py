@@ -1,4 +1,4 @@
-"""Our clauses of a FROM clause as they were written: spans and words, nothing resolved yet."""
+"""Our clauses as they were written: spans and words, nothing resolved yet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from sqlx.dialect import Span
 Spelling = Literal["as_of", "system_time", "match_condition", "asof_alias"]
 Direction = Literal["backward", "forward", "nearest"]
 Late = Literal["forward", "drop", "to"]
+EmitKind = Literal["final", "changes", "every"]
+Shape = Literal["append", "upsert", "changelog"]
+WhenFull = Literal["emit", "fail", "spill"]
 
 
 @dataclass
@@ -60,3 +63,59 @@ class DeduplicateClause:
     late: Late | None = None
     late_to: str | None = None
     options: dict[str, Span] = field(default_factory=dict)
+
+
+@dataclass
+class EmitClause:
+    """One EMIT: when results of a table go out, and as what.
+
+    Attributes:
+        span: all of it; head: its first words.
+        kind: "final", "changes" or "every"; every_us: the interval of EMIT EVERY.
+        shape: what was written behind AS.
+        max_rows, max_bytes: limits of BUFFER MAX.
+        when_full: what was written behind WHEN FULL.
+        idle_us: the interval of IDLE TIMEOUT.
+        options: option name to span of the whole option.
+    """
+
+    span: Span
+    head: Span
+    kind: EmitKind = "changes"
+    every_us: int = 0
+    shape: Shape | None = None
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    when_full: WhenFull | None = None
+    idle_us: int | None = None
+    options: dict[str, Span] = field(default_factory=dict)
+
+
+@dataclass
+class QueryTail:
+    """What follows the FROM clause of a query block.
+
+    Attributes:
+        where, having: the conditions.
+        group: the grouping expressions; grouping: the whole clause.
+        grace_us: of the query's own GRACE PERIOD; grace: the clause.
+        late_to: table of the query's own LATE TO; late: the clause.
+        emit: the EMIT clause.
+        rest: ORDER BY, LIMIT and what else is Spark's.
+    """
+
+    where: Span | None = None
+    grouping: Span | None = None
+    group: tuple[Span, ...] = ()
+    grace: Span | None = None
+    grace_us: int = 0
+    having: Span | None = None
+    late: Span | None = None
+    late_to: str | None = None
+    emit: EmitClause | None = None
+    rest: list[Span] = field(default_factory=list)
+
+    @property
+    def ours(self) -> list[Span]:
+        """The clauses that Spark does not know."""
+        return [span for span in (self.grace, self.late, self.emit.span if self.emit else None) if span is not None]

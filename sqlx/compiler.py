@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from catalog.entries import Column, Entry
 from sqlx.arrival import ROW, Arrival
 from sqlx.bind import Binder
+from sqlx.clauses import EmitClause
 from sqlx.cut import check_leftovers, is_query, merge_using, operand_start, read_by_left, with_clause
 from sqlx.deduplication import deduplicate_pipe, deduplicate_relation
 from sqlx.dialect import Span
@@ -30,7 +31,8 @@ from sqlx.needed import needed_columns, with_late_columns
 from sqlx.operands import Known, any_right, upsert_side
 from sqlx.operators import Builder, builders
 from sqlx.outer import explained
-from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Source, TableLookup
+from sqlx.plan import AsOfJoin, Fragment, Plan, PlanNode, Result, Source, TableLookup
+from sqlx.query_blocks import finish_block, suppressed
 from sqlx.reads import insert_target, rewritten_read
 from sqlx.refusals import check_names, check_relation, notes, refused
 from sqlx.restore import Standing, apply_names, restored, shorten_qualifiers
@@ -71,6 +73,8 @@ class Compiler:
     before: list[Known] = field(default_factory=list)
     arrival: Arrival | None = None
     first_arrival: Arrival | None = None
+    result: Result = field(default_factory=Result)
+    every: EmitClause | None = None
 
     def __post_init__(self) -> None:
         self.edits = Edits(self.text)
@@ -91,11 +95,14 @@ class Compiler:
                 deduplicate_pipe(self, level, pipe)
         check_leftovers(self.text, self.edits)
         sql = self.edits.render()
-        columns = self._columns_of(sql) if self.nodes and is_query(self.text) else ()
+        columns = self.columns_of(sql) if self.nodes and is_query(self.text) else ()
         fragment = Fragment(sql, columns, self.reads(sql))
-        return Plan(fragment, self.text, self.streaming, tuple(dict.fromkeys(self.notes)), self.edits.origin)
+        fragment = fragment if self.every is None else suppressed(self, fragment)
+        notes = tuple(dict.fromkeys(self.notes))
+        return Plan(fragment, self.text, self.streaming, notes, self.edits.origin, self.result)
 
-    def _columns_of(self, sql: str) -> tuple[Column, ...]:
+    def columns_of(self, sql: str) -> tuple[Column, ...]:
+        """The columns of a query made of the text; an error of the engine where it is refused."""
         columns = self.binder.columns(sql)
         if columns is None:
             raise refused(self.binder, self.text, self.edits if self.nodes else None)
@@ -115,6 +122,7 @@ class Compiler:
         for item in block.items:
             shorten_qualifiers(self.text, block, self.edits, item, [o.span for o in self.visible])
         self.live.hand_on(block, self.first_arrival)
+        finish_block(self, block)
 
     # FROM items
 
@@ -184,7 +192,7 @@ class Compiler:
 
     def bound(self, sql: str, relation: Relation | None) -> tuple[Column, ...]:
         """The columns of a query over a relation; an error where there is no such relation."""
-        columns = self._columns_of(sql) if relation is None else self.binder.columns(sql)
+        columns = self.columns_of(sql) if relation is None else self.binder.columns(sql)
         if columns is not None or relation is None:
             return columns or ()
         check_relation(self.binder, self.text, relation, self.edits.render(relation.body))
@@ -267,7 +275,7 @@ class Compiler:
             return known.visible
         sql = f"{prefix}SELECT `{known.visible.name}`.* FROM {left_from}"
         relation = known.relation
-        columns = self.bound(sql, relation) if relation is not None else self._columns_of(sql)
+        columns = self.bound(sql, relation) if relation is not None else self.columns_of(sql)
         named = relation is not None and relation.alias is None
         qualifiers = relation.parts[:-1] if relation is not None and named else ()
         return Visible(known.visible.name, tuple(c for c in columns if c.name != ROW), qualifiers)

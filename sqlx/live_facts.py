@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog.entries import Entry
 from sqlx.operators.as_of_join import duration
-from sqlx.plan import AsOfJoin, Deduplicate, Operator, Plan, Source
+from sqlx.plan import AsOfJoin, KeyedJoin, Operator, Plan, Source
 
 
 def live_facts(plan: Plan, tasks: int) -> list[str]:
@@ -30,7 +30,7 @@ def _arrival(entry: Entry) -> str:
 
 def _operator(node: Operator, number: int, tasks: int) -> list[str]:
     lines = [f"- {node.config.name}_{number}: {tasks} tasks by key; stream time, and so lateness, is the task's own"]
-    if isinstance(node, Deduplicate):
+    if not isinstance(node, KeyedJoin):
         return lines
     if node.common_sequence:
         lines.append("    inputs interleave by their common SEQUENCE BY: the answer does not depend on micro-batches")

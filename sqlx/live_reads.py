@@ -17,7 +17,7 @@ from sqlx.reads import live_read
 from sqlx.structure import Block, Join, Level, Relation
 
 #: Under such names queries read live sources and the results of operators.
-_LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup")
+_LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup", "__sqlx_agg")
 
 
 def check_live_left(text: str, place: Span, left: str, arrival: Arrival | None) -> Arrival:

@@ -19,7 +19,8 @@ from sqlx.arrival import is_carried, is_order
 from sqlx.errors import UnsupportedError
 from sqlx.input_facts import deduplicate_config, join_config
 from sqlx.lower import query_frame
-from sqlx.plan import Deduplicate, Fragment, Operator, Plan, Source
+from sqlx.lower_tables import answered_schema, changes, uncompiled, with_times
+from sqlx.plan import Aggregation, Deduplicate, Fragment, KeyedJoin, Operator, Plan, Source, Suppress, TableChanges
 from sqlx.streaming.late import late_span
 from udtf.logic import StreamLogic
 from udtf.operators.as_of_join import AsOfJoinConfig
@@ -28,6 +29,8 @@ from udtf.spark.stream import StreamSpec, rows_of, stream_operator
 from udtf.spark.stream_conf import stream_conf
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+#: The name by which the outermost query reads the changes of a table.
+_CHANGES = "__sqlx_changes"
 _LATE_COLUMNS = [
     StructField("_reason", StringType()),
     StructField("_operator", StringType()),
@@ -64,6 +67,7 @@ class LiveQuery:
         late: the tables of its LATE TO clauses.
         fat: with late rows, the frame whose micro-batches hold results and late rows; rows: from a micro-batch of it
             to the result.
+        root: the query around the frames where it is another than the plan's.
     """
 
     plan: Plan
@@ -75,10 +79,17 @@ class LiveQuery:
     fat: DataFrame | None = None
     rows: Callable[[DataFrame], DataFrame] | None = None
 
+    root: str | None = None
+
+    @property
+    def sql(self) -> str:
+        """The query around the frames."""
+        return self.plan.root.sql if self.root is None else self.root
+
     @cached_property
     def frame(self) -> DataFrame:
         """The streaming result; analysed when it is asked for, since a caller may put the query into a plan itself."""
-        return query_frame(self.plan.root.sql, self.spark, dict(self.read_by_root))
+        return query_frame(self.sql, self.spark, dict(self.read_by_root))
 
 
 def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:
@@ -117,23 +128,40 @@ class StreamLowering:
     def lower(self) -> LiveQuery:
         """All operators, inputs first, then the query around them."""
         operators = self.plan.operators()
+        check_operators(self.plan)
         for node in operators:
             self.frames[node.name] = self._operator(node)
         late = self._late(operators)
+        shows_changes = self.plan.result.shape != "append"
         return LiveQuery(
             plan=self.plan,
             spark=self.spark,
-            read_by_root=_read_by(self.plan.root, self.frames),
+            read_by_root={_CHANGES: self._changes()} if shows_changes else _read_by(self.plan.root, self.frames),
             conf=stream_conf(self.spark, self.tasks) if operators else {},
             fingerprint=" ".join("; ".join([self.plan.root.sql, *self.fingerprints]).split()),
             late=late,
             fat=self.fat[operators[-1].name] if late else None,
             rows=self._rows_of_batch if late else None,
+            root=f"SELECT * FROM {_CHANGES}" if shows_changes else None,
         )
+
+    def _changes(self, batch: DataFrame | None = None) -> DataFrame:
+        """The changes of the result; those of one micro-batch of the last operator's fat frame where it is given."""
+        node = self.plan.operators()[-1]
+        assert isinstance(node, Aggregation), "check_operators has refused the others"
+        updates = self.frames[node.name] if batch is None else self._rows(node, batch)
+        result = self.plan.result
+
+        def around(frame: DataFrame) -> DataFrame:
+            return query_frame(result.around, self.spark, {node.name: frame})
+
+        return changes(updates, around, result)
 
     def _rows_of_batch(self, batch: DataFrame) -> DataFrame:
         """The result of one micro-batch of the last operator's fat frame."""
         last = self.plan.operators()[-1]
+        if self.plan.result.shape != "append":
+            return self._changes(batch)
         frames = {**self.frames, last.name: self._rows(last, batch)}
         return query_frame(self.plan.root.sql, self.spark, _read_by(self.plan.root, frames))
 
@@ -147,6 +175,8 @@ class StreamLowering:
     def _rows(self, node: Operator, fat: DataFrame) -> DataFrame:
         """The operator's result; what its rows carry along only where another operator reads it."""
         schema = _schema(node)
+        if isinstance(node, Aggregation):
+            return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))
         if self._feeds_another(node):
             return rows_of(fat, "rows", schema)
         hidden = [field for field in schema.fields if is_carried(field.name)]
@@ -158,9 +188,14 @@ class StreamLowering:
         others = [other for other in self.plan.operators() if other is not node]
         return any(node.name in side.sql for other in others for side in other.inputs)
 
+    def _emit_order(self, node: Operator) -> int:
+        """How many order columns the output hands on."""
+        return sum(1 for c in node.inputs[0].columns if is_order(c.name)) if self._feeds_another(node) else 0
+
     def _spec(self, node: Operator) -> StreamSpec:
+        assert not isinstance(node, (Suppress, TableChanges)), "check_operators has refused them"
         orders = [sum(1 for c in side.columns if is_order(c.name)) for side in node.inputs]
-        emit_order = orders[0] if self._feeds_another(node) else 0
+        emit_order = self._emit_order(node)
         return StreamSpec(
             operator=f"{node.config.name}_{self.plan.operators().index(node) + 1}",
             make_logic=_logic(node, emit_order),
@@ -169,7 +204,7 @@ class StreamLowering:
             ),
             tasks=self.tasks,
             order_columns=tuple(orders),
-            common_sequence=not isinstance(node, Deduplicate) and node.common_sequence,
+            common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
             n_keys=node.config.n_keys,
             cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
         )
@@ -190,6 +225,9 @@ def _logic(node: Operator, emit_order: int) -> Callable[[], StreamLogic]:
     """A picklable maker of the operator's logic."""
     if isinstance(node, Deduplicate):
         return partial(logics.deduplicate, deduplicate_config(node), emit_order)
+    if isinstance(node, Aggregation):
+        return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order)
+    assert isinstance(node, KeyedJoin), "check_operators has refused the others"
     config = join_config(node)
     if isinstance(config, AsOfJoinConfig):
         return partial(logics.as_of_join, config, emit_order)
@@ -210,6 +248,18 @@ def _of_ddl(ddl: str) -> StructType:
     return schema
 
 
+def check_operators(plan: Plan) -> None:
+    """Refuse what runs in replay only.
+
+    Raises:
+        UnsupportedError: the updates of a table are read, or wait.
+    """
+    for node in plan.operators():
+        if isinstance(node, (Suppress, TableChanges)):
+            what = "EMIT EVERY" if isinstance(node, Suppress) else f"The changes of the table `{node.table}`"
+            raise UnsupportedError("UNSUPPORTED.TABLE_ON_SPARK", plan.text, (0, len(plan.text)), what=what)
+
+
 def check_late(plan: Plan) -> None:
     """Only the last operator of a live query may have LATE TO: a batch function gets the rows of one frame.
 
@@ -224,7 +274,7 @@ def check_late(plan: Plan) -> None:
 
 def _late_tables(node: Operator) -> tuple[str | None, ...]:
     """Per input the table of its refused rows: of the clause, and of the table's definition."""
-    if isinstance(node, Deduplicate):
+    if not isinstance(node, KeyedJoin):
         return (node.late_to,)
     entry: Entry | None = next((s.entry for s in node.right.walk() if isinstance(s, Source)), None)
     return node.late_to, entry.late_to if entry is not None else None
@@ -232,6 +282,7 @@ def _late_tables(node: Operator) -> tuple[str | None, ...]:
 
 def _late_output(table: str, side: int, node: Operator) -> LateOutput:
     """Refused rows of an input, under the names that the query knows."""
+    assert not isinstance(node, Suppress), "its input was judged before"
     fragment, names = node.inputs[side], node.input_names[side]
     payload = [f"{'_r' if side else '_l'}{n}" for n in range(len(names))]
     types = {c.name: c.type for c in fragment.columns}

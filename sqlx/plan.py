@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from catalog.entries import Column, Entry
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.operators.deduplicate import DeduplicateConfig
+from udtf.operators.suppress import SuppressConfig
+from udtf.operators.table_changes import TableChangesConfig
 from udtf.operators.table_lookup import TableLookupConfig
+from udtf.operators.window_aggregate_config import WindowAggregateConfig
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,119 @@ class Deduplicate(PlanNode):
         return (self.names,)
 
 
-Operator = AsOfJoin | TableLookup | Deduplicate
+@dataclass(frozen=True)
+class Aggregation(PlanNode):
+    """Groups of a stream's rows, with or without windows (KIP-328, semantics.md 11 to 14).
+
+    Attributes:
+        name: the name under which the fragments above read the result.
+        input: columns ``__k0 …``, ``__time``? (of the window; without one: the record's event time), per aggregate
+            ``__a<n>_0 …`` and ``__a<n>_f``?, then the payload ``_l0 …`` of the late rows.
+        config: what the operator's logic needs to know.
+        columns: result columns ``__k0 …``, ``__ws`` and ``__we`` where there are windows, ``__a0 …``.
+        table: name of the relation, for messages.
+        calls: per aggregate of kind 'rows' the call over its argument columns, else None.
+        late_to: table that keeps late rows, or None.
+        names: the names that the query knows the payload columns by.
+        idle_us: of IDLE TIMEOUT, or None.
+    """
+
+    name: str
+    input: Fragment
+    config: WindowAggregateConfig
+    columns: tuple[Column, ...]
+    table: str
+    calls: tuple[str | None, ...] = ()
+    late_to: str | None = None
+    names: tuple[str, ...] = ()
+    idle_us: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Fragment, ...]:
+        return (self.input,)
+
+    @property
+    def input_names(self) -> tuple[tuple[str, ...], ...]:
+        """Per input the names that the query knows its payload columns by."""
+        return (self.names,)
+
+
+@dataclass(frozen=True)
+class TableChanges(PlanNode):
+    """The updates of an UPSERT table, old row and new (semantics.md 4.1, 4.2, B12).
+
+    Attributes:
+        name: the name under which the fragments above read the rows.
+        input: columns ``__k0 …``, ``__deleted``?, then the table's columns ``_l0 …``.
+        config: what the operator's logic needs to know.
+        columns: result columns, the payload.
+        table: name of the table, for messages.
+        keys: which of the payload columns are the KEYS.
+    """
+
+    name: str
+    input: Fragment
+    config: TableChangesConfig
+    columns: tuple[Column, ...]
+    table: str
+    keys: tuple[int, ...] = ()
+    late_to: str | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Fragment, ...]:
+        return (self.input,)
+
+    @property
+    def input_names(self) -> tuple[tuple[str, ...], ...]:
+        """Per input the names that the query knows its payload columns by."""
+        return (self.names,)
+
+
+@dataclass(frozen=True)
+class Suppress(PlanNode):
+    """Updates of a table that wait, so that each key sends one every so often (KIP-328, semantics.md 15).
+
+    Attributes:
+        name: the name under which the root reads the result.
+        input: the query whose updates wait.
+        config: what the operator's logic needs to know.
+        columns: result columns, those of the input.
+        idle_us: of IDLE TIMEOUT, or None.
+    """
+
+    name: str
+    input: Fragment
+    config: SuppressConfig
+    columns: tuple[Column, ...]
+    idle_us: int | None = None
+    table: str = "the result"
+    late_to: str | None = None
+
+    @property
+    def inputs(self) -> tuple[Fragment, ...]:
+        return (self.input,)
+
+
+Operator = AsOfJoin | TableLookup | Deduplicate | Aggregation | TableChanges | Suppress
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a query's result is: rows that are only added, or the changes of a table (semantics.md A).
+
+    Attributes:
+        shape: 'append', 'upsert' or 'changelog'.
+        keys: places of the output columns that a deleted row keeps.
+        filters: a condition stands between the table and the result (semantics.md 5.2).
+        around: the query around the operator for a live result on Spark: its condition as the column ``__passes``, and
+            a column ``__carry`` that is handed on.
+    """
+
+    shape: str = "append"
+    keys: tuple[int, ...] = ()
+    filters: bool = False
+    around: str = ""
 
 
 @dataclass(frozen=True)
@@ -168,6 +283,7 @@ class Plan:
         streaming: whether sources are read live.
         notes: what the compiler wants to say once (defaults that could surprise).
         origin: offset in the root's SQL to the offset in the text that it came from.
+        result: rows that are only added, or the changes of a table.
     """
 
     root: Fragment
@@ -175,6 +291,7 @@ class Plan:
     streaming: bool
     notes: tuple[str, ...] = field(default=())
     origin: Callable[[int], int] = field(default=lambda offset: offset, compare=False)
+    result: Result = field(default_factory=Result)
 
     def operators(self) -> tuple[Operator, ...]:
         """The temporal operators, inputs first."""

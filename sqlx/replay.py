@@ -67,7 +67,6 @@ class ReplayDriver:
         self._columns = [column.name for column in compiled.plan.root.columns]
         self._changes: list[Change] = []
         self._topology = Topology(compiled, tasks, self._on_change)
-        self._now_ms = 0
 
     def push(self, records: Sequence[Record]) -> list[Change]:
         """Take one micro-batch.
@@ -103,8 +102,9 @@ class ReplayDriver:
         Returns:
             What that emits; nothing but IDLE TIMEOUT goes by the wall clock.
         """
-        self._now_ms += ms
-        return []
+        self._changes = []
+        self._topology.advance(ms)
+        return self._changes
 
     @property
     def metrics(self) -> dict[str, int]:

@@ -12,12 +12,13 @@ from sqlx.replay_placement import task_of
 from sqlx.replay_rows import Values
 from sqlx.replay_types import parse_type
 from sqlx.replay_values import to_micros
+from udtf.logic import Emission
 from udtf.operators.deduplicate import DeduplicateLogic
-from udtf.record import Change, LateRow, Row, Side
+from udtf.record import Row, Side
 from udtf.time import Micros
 
 
-class DeduplicateHost(TaskHost):
+class DeduplicateHost(TaskHost[DeduplicateLogic]):
     """All tasks of one deduplication.
 
     Args:
@@ -37,16 +38,11 @@ class DeduplicateHost(TaskHost):
         self._has_disorder = node.config.keeps_last
         super().__init__(partial(DeduplicateLogic, deduplicate_config(node)), tasks)
 
-    def on_row(self, side: Side, values: Values, event_time: Micros | None) -> tuple[list[Change], list[LateRow]]:
-        """Give one row to its task.
-
-        Returns:
-            The changes in the order of emission, and what was refused.
-        """
+    def on_row(self, side: Side, values: Values, event_time: Micros | None) -> Emission:
+        """Give one row to its task."""
         row = self._row(side, values, event_time)
         self._notice(row.time)
-        emission = self.tasks[task_of(row.key, self._key_types, len(self.tasks))].on_batch([row])
-        return emission.rows, emission.late
+        return self.tasks[task_of(row.key, self._key_types, len(self.tasks))].on_batch([row])
 
     def _row(self, side: Side, values: Values, event_time: Micros | None) -> Row:
         time = event_time if self._time is None else to_micros(values[self._time])

@@ -34,15 +34,20 @@ class FragmentRunner:
         engine: where SQL runs that is more than picking columns.
         fragment: what to run.
         reads_table: whether it may read a table (the right side of an operator) rather than streams.
+        is_bare: leave out its condition.
 
     Raises:
         UnsupportedError: it would need memory.
     """
 
-    def __init__(self, engine: Engine, fragment: Fragment, reads_table: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, fragment: Fragment, reads_table: bool = False, is_bare: bool = False
+    ) -> None:
         self.engine, self.fragment = engine, fragment
         self.reads: dict[str, PlanNode] = {}
         self.tree = parse_sql(fragment.sql).copy()
+        if is_bare:
+            self.tree.set("where", None)
         drop_unused_ctes(self.tree)
         self._name_reads(reads_table)
         check_stateless(self.tree, lambda table: table.name in self.reads)

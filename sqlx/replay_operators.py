@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from sqlglot import exp
 
@@ -13,18 +13,35 @@ from sqlx.plan import AsOfJoin, Fragment, TableLookup
 from sqlx.replay_duckdb import parse_sql
 from sqlx.replay_placement import task_of
 from sqlx.replay_rows import RowShape, Values
-from udtf.logic import Logic
-from udtf.metrics import ALWAYS
+from udtf.logic import Emission, Logic
+from udtf.metrics import ALWAYS, Metrics
 from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
 from udtf.operators.table_lookup import TableLookupLogic
-from udtf.record import Change, LateRow, Side
+from udtf.record import Side
 from udtf.time import Micros
 
 _BY_STREAM_TIME = ("late", "expired", "future", "unmatched_beyond_retention")
 ALWAYS_COUNTED = tuple(dict.fromkeys((*ALWAYS, "future", "matched", "unmatched")))
 
 
-class TaskHost:
+class Kept(Protocol):
+    """A logic as far as its state goes."""
+
+    metrics: Metrics
+
+    def snapshot(self) -> bytes:
+        """All state."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Replace all state by a snapshot's."""
+        ...
+
+
+LogicT = TypeVar("LogicT", bound=Kept)
+
+
+class TaskHost(Generic[LogicT]):
     """All tasks of one operator.
 
     Args:
@@ -32,7 +49,7 @@ class TaskHost:
         tasks: how many tasks there are.
     """
 
-    def __init__(self, new_logic: Callable[[], Logic], tasks: int) -> None:
+    def __init__(self, new_logic: Callable[[], LogicT], tasks: int) -> None:
         self.new_logic = new_logic
         self.tasks = [new_logic() for _ in range(tasks)]
 
@@ -51,7 +68,7 @@ class TaskHost:
         return total
 
 
-class OperatorHost(TaskHost):
+class OperatorHost(TaskHost[Logic]):
     """All tasks of one join.
 
     Args:
@@ -70,17 +87,12 @@ class OperatorHost(TaskHost):
             return AsOfJoinLogic(self.config)
         return TableLookupLogic(self.config)
 
-    def on_row(self, side: Side, values: Values, event_time: Micros | None) -> tuple[list[Change], list[LateRow]]:
-        """Give one row of an input to its task.
-
-        Returns:
-            The changes in the order of emission, and what was refused.
-        """
+    def on_row(self, side: Side, values: Values, event_time: Micros | None) -> Emission:
+        """Give one row of an input to its task."""
         shape = self.shapes[side]
         row = shape.row(values, event_time)
         task = self.tasks[task_of(row.key, shape.key_types, len(self.tasks))]
-        emission = task.on_batch([row])
-        return emission.rows, emission.late
+        return task.on_batch([row])
 
     @property
     def depends_on_tasks(self) -> bool:

@@ -43,7 +43,7 @@ class Script:
     definitions: list[str] = field(default_factory=list)
     derived: dict[str, Fragment] = field(default_factory=dict)
     plan: Plan = field(init=False)
-    runners: dict[tuple[Fragment, bool], FragmentRunner] = field(default_factory=dict)
+    runners: dict[tuple[Fragment, bool, bool], FragmentRunner] = field(default_factory=dict)
 
     @property
     def pushed(self) -> dict[str, Entry]:
@@ -51,15 +51,16 @@ class Script:
         entries = (self.catalog.resolve(name) for name in self.catalog.names())
         return {plain(e.name): e for e in entries if e is not None and e.name.lower() not in self.derived}
 
-    def runner(self, fragment: Fragment, reads_table: bool = False) -> FragmentRunner:
-        """What runs a fragment; it keeps no rows, so that all drivers of the script share it.
+    def runner(self, fragment: Fragment, reads_table: bool = False, is_bare: bool = False) -> FragmentRunner:
+        """What runs a fragment (bare: without its condition); it keeps no rows, so all drivers of the script share it.
 
         Raises:
             UnsupportedError: the fragment would need memory.
         """
-        if (fragment, reads_table) not in self.runners:
-            self.runners[fragment, reads_table] = FragmentRunner(self.engine, fragment, reads_table)
-        return self.runners[fragment, reads_table]
+        key = (fragment, reads_table, is_bare)
+        if key not in self.runners:
+            self.runners[key] = FragmentRunner(self.engine, fragment, reads_table, is_bare)
+        return self.runners[key]
 
 
 def plain(name: str) -> str:

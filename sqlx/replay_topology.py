@@ -8,23 +8,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from catalog.definitions import name_text
 from catalog.entries import Entry
 from catalog.relations import alias_text
-from sqlx.plan import Deduplicate, Fragment, Operator, PlanNode, Source
+from sqlx.errors import RunError
+from sqlx.plan import Aggregation, Deduplicate, Fragment, Operator, PlanNode, Source, Suppress, TableChanges
 from sqlx.replay_deduplicate import DeduplicateHost
 from sqlx.replay_fragments import FragmentRunner
 from sqlx.replay_operators import ALWAYS_COUNTED, OperatorHost
 from sqlx.replay_rows import Values
 from sqlx.replay_script import Script
+from sqlx.replay_tables import AggregationHost, SuppressHost, TableChangesHost, changes_of
+from sqlx.replay_updates import UpdateReader
 from sqlx.replay_values import from_micros, to_micros
-from udtf.record import LateRow, Side
+from udtf.errors import OperatorError
+from udtf.logic import Emission
+from udtf.metrics import MAXIMA
+from udtf.record import LateRow, Side, Update
 from udtf.time import Micros
 
-Host = OperatorHost | DeduplicateHost
+RowHost = OperatorHost | DeduplicateHost | AggregationHost | TableChangesHost
+Host = RowHost | SuppressHost
 Sink = Callable[[Values, "Origin"], None]
+UpdateSink = Callable[[list[Update]], None]
 OnChange = Callable[[str, Values, Micros | None], None]
 
 
@@ -41,6 +50,7 @@ class Outlet:
     """Who reads a live relation. Tables come first, so that a record that feeds both sides finds itself."""
 
     readers: list[tuple[bool, FragmentRunner, str, Sink]] = field(default_factory=list)
+    of_updates: list[UpdateReader] = field(default_factory=list)
 
     def add(self, feeds_table: bool, runner: FragmentRunner, read: str, sink: Sink) -> None:
         """One more reader, behind those of its kind."""
@@ -52,6 +62,13 @@ class Outlet:
         for _, runner, read, sink in self.readers:
             for row in runner.run(read, values):
                 sink(row, origin)
+
+    def deliver_all(self, emission: Emission) -> None:
+        """Give what an operator emitted to all readers: the rows one by one, the updates of one record together."""
+        for change in emission.rows:
+            self.deliver(change.values, Origin(change.time, {}))
+        for reader in self.of_updates:
+            reader.deliver(emission.updates)
 
 
 class Topology:
@@ -69,6 +86,9 @@ class Topology:
         self.hosts: dict[PlanNode, Host] = {}
         self.sources: dict[str, tuple[Outlet, FragmentRunner]] = {}
         self.late: list[dict[str, Any]] = []
+        self._on_change = on_change
+        self._now_ms = 0
+        self._last_ms: dict[PlanNode, int] = {}
         self._read(script.plan.root, lambda values, origin: on_change("insert", values, origin.time))
 
     def process(self, entry: Entry, values: Values) -> None:
@@ -81,6 +101,18 @@ class Topology:
         names = [column.name for column in entry.columns]
         outlet.deliver(values, Origin(to_micros(time), dict(zip(names, values, strict=True))))
 
+    def advance(self, ms: int) -> None:
+        """Let the wall clock go on: what IDLE TIMEOUT is given for closes when nothing came for so long."""
+        self._now_ms += ms
+        for node, host in self.hosts.items():
+            idle_us = node.idle_us if isinstance(node, (Aggregation, Suppress)) else None
+            last_ms = self._last_ms.get(node)
+            if idle_us is None or last_ms is None or (self._now_ms - last_ms) * 1000 < idle_us:
+                continue
+            del self._last_ms[node]
+            assert isinstance(host, (AggregationHost, SuppressHost)), "the others have no wall clock"
+            self.outlets[node].deliver_all(host.close_idle())
+
     def restart(self) -> None:
         """Snapshot all operators, forget them, and restore them."""
         for host in self.hosts.values():
@@ -90,7 +122,10 @@ class Topology:
         """The counters, summed over operators and tasks."""
         total: Counter[str] = Counter(dict.fromkeys(ALWAYS_COUNTED, 0))
         for host in self.hosts.values():
-            total.update(host.metrics())
+            found = host.metrics()
+            for name in MAXIMA & found.keys():
+                total[name] = max(total[name], found.pop(name))
+            total.update(found)
         return dict(total)
 
     @property
@@ -104,7 +139,17 @@ class Topology:
         """Let a fragment read its relations, and give its rows to the sink."""
         runner = self.script.runner(fragment, feeds_table)
         for read, node in runner.reads.items():
-            self._outlet(node).add(feeds_table, runner, read, sink)
+            if _is_table(node):
+                self._read_updates(fragment, self._on_result)
+            else:
+                self._outlet(node).add(feeds_table, runner, read, sink)
+
+    def _read_updates(self, fragment: Fragment, sink: UpdateSink) -> None:
+        """Let a fragment read the one table whose updates it shows."""
+        runner, bare = self.script.runner(fragment), self.script.runner(fragment, is_bare=True)
+        ((read, node),) = runner.reads.items()
+        filters = runner.tree.args.get("where") is not None
+        self._outlet(node).of_updates.append(UpdateReader(runner, bare, read, filters, sink))
 
     def _outlet(self, node: PlanNode) -> Outlet:
         if node not in self.outlets:
@@ -127,28 +172,75 @@ class Topology:
             self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
 
     def _add_operator(self, node: Operator) -> None:
-        if isinstance(node, Deduplicate):
+        if isinstance(node, Suppress):
+            self._add_suppress(node)
+        elif isinstance(node, Deduplicate):
             self._feed(DeduplicateHost(node, self.tasks), node, node.input)
-            return
-        host = OperatorHost(node, self.tasks)
-        self._feed(host, node, node.left)
-        self._read(node.right, lambda values, origin: self._on_row(host, "R", values, origin, True), feeds_table=True)
+        elif isinstance(node, Aggregation):
+            self._feed(AggregationHost(node, self.tasks, self.script.engine), node, node.input)
+        elif isinstance(node, TableChanges):
+            self._feed(TableChangesHost(node, self.tasks), node, node.input, feeds_table=True)
+        else:
+            host = OperatorHost(node, self.tasks)
+            self._feed(host, node, node.left)
+            sink: Sink = partial(self._on_row, host, "R", reads_source=True)
+            self._read(node.right, sink, feeds_table=True)
 
-    def _feed(self, host: Host, node: Operator, stream: Fragment) -> None:
+    def _add_suppress(self, node: Suppress) -> None:
+        ((_, table),) = self.script.runner(node.input).reads.items()
+        self._outlet(table)
+        before = self.hosts[table]
+        assert isinstance(before, (AggregationHost, TableChangesHost)), "only the updates of a table wait"
+        host = SuppressHost(node, before, self.tasks)
+        self.hosts[node] = host
+        self._read_updates(node.input, partial(self._suppress, host))
+
+    def _feed(self, host: RowHost, node: Operator, stream: Fragment, feeds_table: bool = False) -> None:
         """Give the rows of an operator's stream to its host."""
         self.hosts[node] = host
         reads_source = any(isinstance(n, Source) for n in stream.inputs)
-        self._read(stream, lambda values, origin: self._on_row(host, "L", values, origin, reads_source))
+        self._read(stream, partial(self._on_row, host, "L", reads_source=reads_source), feeds_table)
 
     # running
 
-    def _on_row(self, host: Host, side: Side, values: Values, origin: Origin, reads_source: bool) -> None:
-        changes, late = host.on_row(side, values, origin.time)
-        for row in late:
+    def _on_row(self, host: RowHost, side: Side, values: Values, origin: Origin, reads_source: bool) -> None:
+        self._last_ms[host.node] = self._now_ms
+        try:
+            emission = host.on_row(side, values, origin.time)
+        except OperatorError as error:
+            self._refuse(error, host.node)
+        for row in emission.late:
             self.late.append(_late(row, origin.row if reads_source else host.shown(side, values)))
-        outlet = self.outlets[host.node]
-        for change in changes:
-            outlet.deliver(change.values, Origin(change.time, {}))
+        self.outlets[host.node].deliver_all(emission)
+
+    def _suppress(self, host: SuppressHost, updates: list[Update]) -> None:
+        self._last_ms[host.node] = self._now_ms
+        try:
+            emission = host.on_updates(updates)
+        except OperatorError as error:
+            self._refuse(error, host.node)
+        self.outlets[host.node].deliver_all(emission)
+
+    def _refuse(self, error: OperatorError, node: PlanNode) -> NoReturn:
+        """What was emitted before the error still goes out.
+
+        Raises:
+            RunError: always.
+        """
+        before: Emission | None = getattr(error, "emission", None)
+        if before is not None:
+            self.outlets[node].deliver_all(before)
+        raise RunError("REPLAY.OPERATOR", reason=error.message) from error
+
+    def _on_result(self, updates: list[Update]) -> None:
+        result = self.script.plan.result
+        for change in changes_of(updates, result.shape, result.keys):
+            self._on_change(change.op, change.values, change.time)
+
+
+def _is_table(node: PlanNode) -> bool:
+    """Whether an operator's result changes, so that its readers see updates."""
+    return isinstance(node, (TableChanges, Suppress)) or (isinstance(node, Aggregation) and not node.config.is_final)
 
 
 def _late(late: LateRow, row: dict[str, Any]) -> dict[str, Any]:

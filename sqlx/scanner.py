@@ -146,6 +146,8 @@ class Scanner:
             return False
         if before.text in (".", "|>") or before.word == "AS":
             return True
+        if cursor.word() == "WINDOW":  # window(ts, …) and window.start, no clause that names windows
+            return cursor.word(2) != "AS"
         if cursor.word() == "EXCEPT":
             return before.text == "*" and cursor.symbol(1) == "("
         if cursor.word() == "FROM" and before.word == "DISTINCT":

@@ -38,10 +38,8 @@ def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
     if plan.streaming and spark is not None:
         stages.append(("Live", "\n".join(live_facts(plan, configured_tasks(spark)))))
     for node in plan.operators():
-        if isinstance(node, Deduplicate):
-            stages.append((f"{node.name}: input", node.input.sql))
-            continue
-        stages += [(f"{node.name}: left input", node.left.sql), (f"{node.name}: right input", node.right.sql)]
+        names = ("input",) if len(node.inputs) == 1 else ("left input", "right input")
+        stages += [(f"{node.name}: {name}", side.sql) for name, side in zip(names, node.inputs, strict=True)]
     stages.append(("Spark SQL around the operators", plan.root.sql.strip()))
     if plan.notes:
         stages.append(("Notes", "\n".join(f"- {note}" for note in plan.notes)))

@@ -192,7 +192,7 @@ class SessionStatements:
         if live.late:
             raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
         notes = (*plan.notes, *ready(self.spark, live.conf))
-        return Rewritten(plan.root.sql, notes, dict(live.read_by_root))
+        return Rewritten(live.sql, notes, dict(live.read_by_root))
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:

@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from udtf.logic import Emission
+
 
 class TemporalRuntimeError(Exception):
     """Base of every error that `udtf` raises on purpose.
@@ -99,7 +104,13 @@ class StateError(TemporalRuntimeError):
 
 
 class OperatorError(TemporalRuntimeError):
-    """An operator's configuration or input cannot be answered."""
+    """An operator's configuration or input cannot be answered.
+
+    Attributes:
+        emission: with `OPERATOR.BUFFER_FULL` what the call had sent out before the row that did not fit.
+    """
+
+    emission: Emission | None = None
 
     @classmethod
     def invalid_option(cls, name: str, value: object, wanted: str) -> OperatorError:
@@ -117,3 +128,18 @@ class OperatorError(TemporalRuntimeError):
         """FORWARD and NEAREST on a stream wait for what is still to come (semantics.md C6)."""
         text = f"DIRECTION {direction.upper()} on a stream needs TOLERANCE and GRACE: the answer lies ahead of the row"
         return cls("OPERATOR.NEEDS_GRACE", text)
+
+    @classmethod
+    def buffer_full(cls, operator: str, what: str, limit: int | None, size: int) -> OperatorError:
+        """What waits is more than WHEN FULL FAIL allows (semantics.md B6, 15.7); `what` is "rows" or "bytes"."""
+        text = (
+            f"{operator} holds {size}/{limit} {what}: more than BUFFER MAX; nothing is lost: "
+            "raise the limit, and the query goes on from its checkpoint"
+        )
+        return cls("OPERATOR.BUFFER_FULL", text)
+
+    @classmethod
+    def arithmetic_overflow(cls, function: str, data_type: str) -> OperatorError:
+        """A sum or an average does not fit the type of its result (Spark's ANSI mode)."""
+        text = f"{function} overflows {data_type}; cast its argument to a wider type"
+        return cls("OPERATOR.ARITHMETIC_OVERFLOW", text)

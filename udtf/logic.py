@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from udtf.metrics import Metrics
-    from udtf.record import Change, LateRow, Row
+    from udtf.record import Change, LateRow, Row, Update
 
 
 @dataclass
@@ -24,12 +24,14 @@ class Emission:
     """What one call of `on_batch` sends out, each list in the order of emission.
 
     Attributes:
-        rows: the changes of the result.
+        rows: the changes of a result that only grows.
+        updates: the changes of a result that is a table; an operator sends the one or the other.
         late: the rows that were refused (semantics.md B7).
         metrics: what this batch counted; gauges (`buffered_rows`, `buffered_bytes`) as they are after it.
     """
 
     rows: list[Change] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
     late: list[LateRow] = field(default_factory=list)
     metrics: Mapping[str, int] = field(default_factory=dict)
 

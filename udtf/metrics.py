@@ -8,6 +8,12 @@
 | `matched`, `unmatched` | answers of a join; `unmatched_<reason>` splits the latter (semantics.md C5) |
 | `buffered_rows`, `buffered_bytes` | what waits now (gauges) |
 | `evicted_early` | rows a full buffer gave out before their time |
+| `records`, `emitted` | rows or updates that came, changes that went out |
+| `late_record_drop`, `expired_window_record_drop` | rows that no window took; (row, window) pairs refused (KIP-328) |
+| `idle_closed` | rows given out since nothing came for a while |
+| `spilled_rows` | what is open beyond a limit and may leave memory (gauge) |
+| `suppression_buffer_count_max`, `suppression_buffer_size_max` | the most that ever waited: rows, bytes (maxima) |
+| `record_lateness_total`, `record_lateness_max` | microseconds that rows were behind stream time |
 """
 
 from __future__ import annotations
@@ -15,7 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-GAUGES: Final = frozenset({"buffered_rows", "buffered_bytes"})
+GAUGES: Final = frozenset({"buffered_rows", "buffered_bytes", "spilled_rows"})
+#: The greatest value so far; those of several tasks combine by their maximum.
+MAXIMA: Final = frozenset({"suppression_buffer_count_max", "suppression_buffer_size_max", "record_lateness_max"})
+_AS_THEY_ARE: Final = GAUGES | MAXIMA
 #: Always present, so that a reader need not guess whether a counter exists.
 ALWAYS: Final = ("late", "expired", "null_key", "null_time", "buffered_rows", "buffered_bytes", "evicted_early")
 
@@ -54,9 +63,15 @@ class Metrics(Mapping[str, int]):
         """Set a gauge."""
         self._values[name] = value
 
+    def peak(self, name: str, value: int) -> None:
+        """Raise a maximum to `value` where that is more."""
+        self._values[name] = max(self._values.get(name, value), value)
+
     def since(self, before: Mapping[str, int]) -> dict[str, int]:
-        """What was counted since `before = dict(metrics)`; gauges as they are now."""
-        return {name: value - (0 if name in GAUGES else before.get(name, 0)) for name, value in self._values.items()}
+        """What was counted since `before = dict(metrics)`; gauges and maxima as they are now."""
+        return {
+            name: value - (0 if name in _AS_THEY_ARE else before.get(name, 0)) for name, value in self._values.items()
+        }
 
     def snapshot(self) -> dict[str, int]:
         """The state."""

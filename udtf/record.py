@@ -77,6 +77,24 @@ class Change(NamedTuple):
     values: tuple[Any, ...]
 
 
+class Update(NamedTuple):
+    """One update of a table's row, as the operator that keeps the table sends it on (semantics.md 5, 10, 12, 15).
+
+    Attributes:
+        key: the key columns; the bounds of a window, microseconds, stand last.
+        time: the update's event time.
+        old: the row before, all output columns with the key first; None: there was none.
+        new: the row now; None: it is deleted.
+        gone: what a deletion shows where there is no old row: the key's columns, NULL in all others.
+    """
+
+    key: Key
+    time: Micros | None
+    old: tuple[Any, ...] | None
+    new: tuple[Any, ...] | None
+    gone: tuple[Any, ...] | None = None
+
+
 class LateRow(NamedTuple):
     """A row that was refused, with the four columns of semantics.md B7."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
 from catalog.definitions import Offsets
 from sqlx.cursor import Cursor
 from sqlx.ddl_reader import ListReader
-from sqlx.dialect import CLAUSE_PAIRS, Token
+from sqlx.dialect import Token
 from sqlx.errors import UnsupportedError, did_you_mean
 from sqlx.intervals import parse_interval
 from sqlx.words import QUERY_WORDS
@@ -268,18 +267,6 @@ class _Clauses(ListReader):
         span = cursor.span_from(start)
         self._set("query", span.of(cursor.text))
         self._set("query_start", span.start)
-        _refuse_changes(cursor, start)
-
-
-def _refuse_changes(cursor: Cursor, start: int) -> None:
-    """EMIT … AS UPSERT or CHANGELOG over rows that never change: a join of a stream emits each of them once."""
-    depth, emits = 0, False
-    for token, following in pairwise(cursor.tokens[start : cursor.stop]):
-        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
-        emits = emits or (depth == 0 and token.word == "EMIT" and (token.word, following.word) in CLAUSE_PAIRS)
-        if emits and depth == 0 and token.word == "AS" and following.word in ("UPSERT", "CHANGELOG"):
-            span = (token.start, following.end)
-            raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", cursor.text, span, mode=f"AS {following.word}")
 
 
 def _end(cursor: Cursor) -> None:

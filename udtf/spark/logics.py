@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from udtf.operators.as_of_config import AsOfJoinConfig
     from udtf.operators.deduplicate import DeduplicateConfig
     from udtf.operators.table_lookup import TableLookupConfig
+    from udtf.operators.window_aggregate_config import WindowAggregateConfig
 
 
 def as_of_join(config: AsOfJoinConfig, emit_order: int) -> StreamLogic:
@@ -33,3 +34,14 @@ def deduplicate(config: DeduplicateConfig, emit_order: int) -> StreamLogic:
     from udtf.operators.deduplicate_stream import DeduplicateStream
 
     return DeduplicateStream(config, emit_order)
+
+
+def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_order: int) -> StreamLogic:
+    """An empty aggregation: compiled where all of it can be, else row by row."""
+    if is_compiled:
+        from udtf.operators.window_aggregate_stream import WindowAggregateStream
+
+        return WindowAggregateStream(config, emit_order)
+    from udtf.operators.window_aggregate_stream_rows import RecordStream
+
+    return RecordStream(config, emit_order)

@@ -1,0 +1,289 @@
+"""Puts the result of an aggregation in the place of a live query block's FROM clause.
+
+::
+
+    SELECT k, window.start AS ws, count(*) AS n FROM STREAM s GROUP BY k, window(ts, '1 hour') HAVING count(*) > 1
+      =>
+    SELECT __k0 AS `k`, __ws AS ws, __a0 AS n FROM __sqlx_agg1 WHERE __a0 > 1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from catalog.entries import Column
+from sqlx.aggregates import AggregateCall, check_arguments, check_no_aggregate, result_type
+from sqlx.clauses import QueryTail
+from sqlx.cut import with_clause
+from sqlx.dialect import Span, quoted, tokenize_span
+from sqlx.emission import check_emission, config_of, is_outermost
+from sqlx.errors import BindError, UnsupportedError
+from sqlx.grouping import read_grouping
+from sqlx.join_inputs import with_carried
+from sqlx.live_reads import check_live_left
+from sqlx.plan import Aggregation, Fragment, Result
+from sqlx.scope import name_chains
+from sqlx.selected import Grouping, Item, Replaced, Replacer, alias_text, select_items
+from sqlx.structure import Block
+from udtf.operators.window_aggregate_config import Aggregate, Window
+
+if TYPE_CHECKING:
+    from sqlx.compiler import Compiler
+
+_TIMES = ("timestamp", "timestamp_ntz")
+
+
+@dataclass
+class _Group:
+    """A block whose rows are grouped, while it is compiled."""
+
+    compiler: Compiler
+    block: Block
+    tail: QueryTail
+    from_text: str
+    prefix: str
+    columns: tuple[Column, ...]
+    items: list[Item]
+    grouping: Grouping
+    replacer: Replacer
+
+
+def aggregate_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> None:
+    """Compile a live block that groups its rows.
+
+    Raises:
+        TemporalSqlError: it names what is not grouped, or its clauses do not fit each other.
+    """
+    group = _read(compiler, block, tail, from_text)
+    check_emission(compiler, block, tail, group.grouping)
+    selected = [group.replacer.pieces(item.tokens) for item in group.items]
+    having = group.replacer.pieces(tokenize_span(compiler.text, tail.having))
+    for item, pieces in zip(group.items, selected, strict=True):
+        _check_grouped(group, item.tokens, pieces)
+    _check_grouped(group, tokenize_span(compiler.text, tail.having), having)
+    node = _node(group)
+    compiler.nodes[node.name] = node
+    compiler.binder.announce(node.name, node.columns)
+    around = _rewrite(group, node, selected, having)
+    if is_outermost(block):
+        compiler.result = replace(_result(group, selected), around=around)
+
+
+def _read(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> _Group:
+    text = compiler.text
+    spans = [s for s in (block.select, tail.where, tail.having, tail.grouping) if s is not None]
+    prefix = with_clause(text, compiler.edits, block.level, Span(block.items[0].start, block.items[-1].end), *spans)
+    found = compiler.columns_of(f"{prefix}SELECT * FROM {from_text}")
+    columns = tuple(c for c in found if not c.name.startswith("__"))
+    items = select_items(text, block.select)
+    check_no_aggregate(text, tokenize_span(text, tail.where), "WHERE")
+    grouping = read_grouping(text, tail.group, items, {c.name.lower() for c in columns}, {})
+    return _Group(compiler, block, tail, from_text, prefix, columns, items, grouping, Replacer(text, grouping))
+
+
+def _check_grouped(group: _Group, tokens: tuple, pieces: list[Replaced]) -> None:  # type: ignore[type-arg]
+    """Every column outside of aggregates is grouped by.
+
+    Raises:
+        BindError: one is not.
+    """
+    names = {column.name.lower() for column in group.columns}
+    aliases = {r.visible_name.lower() for i in group.block.items for r in [i.relation] if r.visible_name}
+    covered = [piece.span for piece in pieces]
+    outside = tuple(t for t in tokens if not any(s.start <= t.start < s.end for s in covered))
+    star = next((t for t in outside if t.text == "*" and (outside[0] is t or outside[-1] is t)), None)
+    if star is not None:
+        span = Span(outside[0].start, star.end)
+        raise BindError("AGGREGATE.STAR", group.compiler.text, span.pair, found=span.of(group.compiler.text))
+    for chain in name_chains(outside):
+        is_column = chain[0].name.lower() in names or (len(chain) > 1 and chain[0].name.lower() in aliases)
+        if is_column:
+            shown, span = ".".join(t.name for t in chain), (chain[0].start, chain[-1].end)
+            raise BindError("AGGREGATE.NOT_GROUPED", group.compiler.text, span, column=shown)
+
+
+# the node
+
+
+def _node(group: _Group) -> Aggregation:
+    compiler, calls = group.compiler, group.replacer.calls
+    window = group.grouping.window
+    keys = [compiler.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys]
+    items = [f"{key} AS __k{n}" for n, key in enumerate(keys)]
+    items += [f"{_time(group)} AS __time"] if window else _event_time(compiler)
+    arguments = [_arguments(group, call) for call in calls]
+    for n, (call, found) in enumerate(zip(calls, arguments, strict=True)):
+        items += [f"{argument} AS __a{n}_{m}" for m, argument in enumerate(found)]
+        items += [f"{compiler.edits.render(call.filter)} AS __a{n}_f"] if call.filter else []
+    payload = _payload(group)
+    items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(payload)]
+    if compiler.carries:
+        place = group.block.items[0].relation.body
+        items += check_live_left(compiler.text, place, group.prefix + group.from_text, compiler.first_arrival).items
+    sql = f"{group.prefix}SELECT {', '.join(items) or '1 AS __one'} FROM {group.from_text}{_where(group)}"
+    columns = compiler.columns_of(sql)
+    fragment = Fragment(sql, columns, compiler.reads(sql))
+    types = {column.name: column.type for column in columns}
+    aggregates = tuple(
+        _aggregate(group, n, call, found, types) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
+    )
+    number = sum(1 for node in compiler.nodes.values() if isinstance(node, Aggregation)) + 1
+    relation = group.block.items[0].relation
+    entry = compiler.table(relation, group.block.level)
+    config = config_of(compiler, group.tail, Window() if window is None else window.window, len(keys), aggregates)
+    config = replace(config, max_future_us=entry.max_future_us if entry is not None else None)
+    shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(len(keys))]
+    shown += [Column("__ws", "timestamp"), Column("__we", "timestamp")] if window else []
+    shown += [Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)]
+    emit = group.tail.emit
+    return Aggregation(
+        f"__sqlx_agg{number}",
+        fragment,
+        config,
+        with_carried(tuple(shown), columns) if compiler.carries else tuple(shown),
+        ".".join(relation.parts) or "the query",
+        tuple(_call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))),
+        group.tail.late_to,
+        tuple(column.name for column in payload),
+        emit.idle_us if emit is not None and emit.kind == "final" else None,
+    )
+
+
+def _event_time(compiler: Compiler) -> list[str]:
+    """Without windows the time of a row is that of its event; replay knows it by itself."""
+    arrival = compiler.first_arrival
+    return [f"{arrival.time} AS __time"] if compiler.carries and arrival is not None and arrival.time else []
+
+
+def _where(group: _Group) -> str:
+    return f" WHERE {group.compiler.edits.render(group.tail.where)}" if group.tail.where is not None else ""
+
+
+def _payload(group: _Group) -> tuple[Column, ...]:
+    """The columns of late rows: where they go to a table; in replay the driver shows them."""
+    return group.columns if group.tail.late_to is not None or not group.compiler.carries else ()
+
+
+def _time(group: _Group) -> str:
+    """The time of a row's windows.
+
+    Raises:
+        BindError: it is no time.
+    """
+    call = group.grouping.window
+    assert call is not None
+    time = group.compiler.edits.render(call.time)
+    sql = f"{group.prefix}SELECT {time} AS __x FROM {group.from_text}"
+    (column,) = group.compiler.columns_of(sql)
+    if column.type == "date":
+        return f"CAST({time} AS TIMESTAMP_NTZ)"
+    if column.type not in _TIMES:
+        found = {"found": call.time.of(group.compiler.text), "type": column.type.upper()}
+        raise BindError("WINDOW.TIME_TYPE", group.compiler.text, call.time.pair, **found)
+    return time
+
+
+def _arguments(group: _Group, call: AggregateCall) -> list[str]:
+    """What is computed for each row: the arguments; where the rows are kept, the columns that the call names."""
+    if call.function != "rows":
+        return [group.compiler.edits.render(span) for span in call.arguments]
+    return list(dict.fromkeys(_named(group, call)))
+
+
+def _named(group: _Group, call: AggregateCall) -> list[str]:
+    tokens = tokenize_span(group.compiler.text, call.span)
+    names = {column.name.lower() for column in group.columns}
+    aliases = {r.relation.visible_name.lower() for r in group.block.items if r.relation.visible_name}
+    return [
+        ".".join(t.text for t in chain)
+        for chain in name_chains(tokens)
+        if chain[0].name.lower() in names or chain[0].name.lower() in aliases
+    ]
+
+
+def _call_text(group: _Group, number: int, call: AggregateCall, arguments: list[str]) -> str | None:
+    """A call whose rows are kept, over its argument columns."""
+    if call.function != "rows":
+        return None
+    written, at = [], call.span.start
+    text = group.compiler.text
+    for chain in name_chains(tokenize_span(text, call.span)):
+        shown = ".".join(t.text for t in chain)
+        if shown in arguments:
+            written += [text[at : chain[0].start], f"__a{number}_{arguments.index(shown)}"]
+            at = chain[-1].end
+    return "".join([*written, text[at : call.span.end]])
+
+
+def _aggregate(
+    group: _Group, number: int, call: AggregateCall, arguments: list[str], types: dict[str, str]
+) -> Aggregate:
+    found = [types[f"__a{number}_{m}"] for m in range(len(arguments))]
+    check_arguments(group.compiler.text, call, found, types.get(f"__a{number}_f"))
+    kind = result_type(call.function, found, "")
+    has_filter = call.filter is not None and call.function != "rows"
+    if not kind:
+        sql = f"{group.prefix}SELECT {call.span.of(group.compiler.text)} AS __x FROM {group.from_text}"
+        kind = group.compiler.columns_of(sql)[0].type
+    return Aggregate(call.function, len(arguments), call.distinct, call.ignore_nulls, has_filter, kind)
+
+
+# the text
+
+
+def _result(group: _Group, selected: list[list[Replaced]]) -> Result:
+    """What the block's result is."""
+    emit = group.tail.emit
+    if emit is not None and emit.kind == "final":
+        return Result()
+    whole = [
+        pieces[0] if len(pieces) == 1 and pieces[0].span == item.span else None
+        for item, pieces in zip(group.items, selected, strict=True)
+    ]
+    _check_keys(group, [piece for piece in whole if piece is not None])
+    keys = tuple(
+        n for n, pieces in enumerate(selected) if pieces and all(piece.kind in ("key", "window") for piece in pieces)
+    )
+    shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
+    return Result(shape, keys, filters=group.tail.having is not None)
+
+
+def _check_keys(group: _Group, whole: list[Replaced]) -> None:
+    """A row that changes is known by its keys: all of them are selected.
+
+    Raises:
+        UnsupportedError: one is not.
+    """
+    shown = {piece.number for piece in whole if piece.kind == "key"}
+    missing = [
+        Span(key[0].start, key[-1].end) for number, key in enumerate(group.grouping.keys) if number not in shown
+    ]
+    window = group.grouping.window
+    if window is not None and not any(piece.kind == "window" for piece in whole):
+        missing.append(window.span)
+    if missing:
+        text = group.compiler.text
+        place = group.block.select.pair if group.block.select is not None else group.block.span.pair
+        raise UnsupportedError("EMIT.KEY_NOT_SELECTED", text, place, key=missing[0].of(text))
+
+
+def _rewrite(group: _Group, node: Aggregation, selected: list[list[Replaced]], having: list[Replaced]) -> str:
+    """Put the result in place; the query once more with its condition as a column."""
+    edits, tail = group.compiler.edits, group.tail
+    for item, pieces in zip(group.items, selected, strict=True):
+        for piece in pieces:
+            edits.replace(piece.span, piece.sql)
+        if item.alias is None and pieces and pieces[0].span == item.span:
+            edits.insert(item.span.end, alias_text(pieces[0].shown))
+        elif item.alias is None:
+            edits.insert(item.span.end, alias_text(item.span.of(group.compiler.text)))
+    for piece in having:
+        edits.replace(piece.span, piece.sql)
+    condition = "true" if tail.having is None else edits.render(tail.having)
+    rest = "".join(f" {edits.render(span)}" for span in tail.rest)
+    end = max(group.block.items[-1].end, group.block.tail.end)
+    where = f" WHERE {condition}" if tail.having is not None else ""
+    edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
+    shown = edits.render(group.block.select)
+    return f"SELECT {shown}, ({condition}) AS __passes, __carry FROM {node.name}"

@@ -1,0 +1,223 @@
+"""The select list of a block whose rows are grouped: its items, and what stands in place of keys and aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlx.aggregates import AggregateCall, find_aggregates
+from sqlx.clauses import QueryTail
+from sqlx.dialect import Span, Token, quoted, tokenize, tokenize_span
+from sqlx.structure import Block
+from sqlx.tail_reader import items_of
+from sqlx.window_functions import WindowCall
+
+_QUANTIFIERS = frozenset({"DISTINCT", "ALL"})
+
+
+@dataclass
+class Item:
+    """One item of a select list.
+
+    Attributes:
+        tokens: of its expression.
+        alias: its name as written, or None.
+    """
+
+    tokens: tuple[Token, ...]
+    alias: Token | None = None
+
+    @property
+    def span(self) -> Span:
+        """Where its expression stands."""
+        return Span(self.tokens[0].start, self.tokens[-1].end)
+
+
+def select_items(text: str, select: Span | None) -> list[Item]:
+    """The items of a select list."""
+    items = items_of(text, select)
+    if items and items[0][0].word in _QUANTIFIERS:
+        items[0] = items[0][1:]
+    return [_item(tokens) for tokens in items if tokens]
+
+
+def _item(tokens: tuple[Token, ...]) -> Item:
+    if len(tokens) > 2 and tokens[-2].word == "AS" and tokens[-1].is_name:
+        return Item(tokens[:-2], tokens[-1])
+    if len(tokens) > 1 and tokens[-1].is_name and tokens[-1].word not in ("END", "NULL", "TRUE", "FALSE"):
+        before = tokens[-2]
+        ends = before.text in (")", "]") or before.word == "END" or before.kind in ("quoted", "number", "string")
+        if ends or (before.kind == "word" and before.word not in _PREFIXES):
+            return Item(tokens[:-1], tokens[-1])
+    return Item(tokens)
+
+
+_PREFIXES = frozenset("NOT AND OR IS LIKE IN DIV BETWEEN DISTINCT INTERVAL DATE TIMESTAMP CASE WHEN THEN ELSE".split())
+
+
+def groups(text: str, block: Block, tail: QueryTail) -> bool:
+    """Whether a block groups its rows."""
+    if block.pipe or block.select is None:
+        return False
+    if tail.grouping is not None:
+        return True
+    return bool(find_aggregates(text, tokenize_span(text, block.select)))
+
+
+def normal(tokens: tuple[Token, ...]) -> tuple[str, ...]:
+    """An expression as it can be compared with another: names and words whatever their case."""
+    return tuple(t.name.lower() if t.is_name else t.text for t in tokens)
+
+
+@dataclass
+class Grouping:
+    """What a GROUP BY groups by.
+
+    Attributes:
+        keys: the expressions besides the window.
+        names: what the select list may call a key, by its alias.
+        window: the call that makes the windows, or None.
+        window_alias: what the select list may call the window besides its column.
+        bounds: names of window columns that a relation brings along (window_start …), with their SQL.
+    """
+
+    keys: list[tuple[Token, ...]] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+    window: WindowCall | None = None
+    window_alias: str | None = None
+    bounds: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Replaced:
+    """A piece of an expression and the column of the aggregation that stands in its place.
+
+    Attributes:
+        span: of the piece.
+        sql: the new text.
+        kind: 'key', 'window' or 'aggregate'.
+        number: of the key.
+        shown: the name of the column where the piece is a whole item without an alias.
+    """
+
+    span: Span
+    sql: str
+    kind: str
+    number: int = -1
+    shown: str = ""
+
+
+class Replacer:
+    """Finds keys, windows and aggregates in expressions over groups.
+
+    Args:
+        text: the statement.
+        grouping: what it groups by.
+    """
+
+    def __init__(self, text: str, grouping: Grouping) -> None:
+        self.text, self.grouping = text, grouping
+        self.calls: list[AggregateCall] = []
+        self._keys = [normal(key) for key in grouping.keys]
+
+    def pieces(self, tokens: tuple[Token, ...]) -> list[Replaced]:
+        """What is to be replaced in an expression, in order; aggregates are numbered over all expressions.
+
+        Raises:
+            TemporalSqlError: an aggregate stands inside another, or is a window function.
+        """
+        calls = {call.span.start: call for call in find_aggregates(self.text, tokens)}
+        found: list[Replaced] = []
+        at = 0
+        while at < len(tokens):
+            call = calls.get(tokens[at].start)
+            piece = self._aggregate(call) if call is not None else self._key(tokens, at) or self._window(tokens, at)
+            if piece is None:
+                at += 1
+                continue
+            found.append(piece)
+            at += sum(1 for t in tokens[at:] if t.start < piece.span.end)
+        return found
+
+    def _aggregate(self, call: AggregateCall) -> Replaced:
+        texts = [normal(_tokens(self.text, other.span)) for other in self.calls]
+        own = normal(_tokens(self.text, call.span))
+        number = texts.index(own) if own in texts else len(self.calls)
+        if number == len(self.calls):
+            self.calls.append(call)
+        shown = call.span.of(self.text).replace("*", "1")
+        return Replaced(call.span, f"__a{number}", "aggregate", number, shown)
+
+    def _key(self, tokens: tuple[Token, ...], at: int) -> Replaced | None:
+        before = tokens[at - 1].text if at else ""
+        if before == "." or not tokens[at].text:
+            return None
+        for number, key in enumerate(self._keys):
+            length = self._match(tokens, at, key)
+            if length:
+                span = Span(tokens[at].start, tokens[at + length - 1].end)
+                shown = tokens[at + length - 1].name if _is_chain(key) else span.of(self.text)
+                return Replaced(span, f"__k{number}", "key", number, shown)
+        return None
+
+    def _match(self, tokens: tuple[Token, ...], at: int, key: tuple[str, ...]) -> int:
+        """How many tokens spell the key from a position on; 0: they do not. `o.k` and `k` are the same column."""
+        length = len(key)
+        if normal(tokens[at : at + length]) == key:
+            follows = tokens[at + length].text if at + length < len(tokens) else ""
+            if not _is_chain(key) or follows not in (".", "("):
+                return length
+        if not _is_chain(key):
+            return 0
+        chain = 1
+        while at + chain + 1 < len(tokens) and tokens[at + chain].text == "." and tokens[at + chain + 1].is_name:
+            chain += 2
+        own = normal(tokens[at : at + chain])
+        follows = tokens[at + chain].text if at + chain < len(tokens) else ""
+        is_same = min(len(own), len(key)) == 1 and own[-1] == key[-1]
+        return chain if tokens[at].is_name and is_same and follows != "(" else 0
+
+    def _window(self, tokens: tuple[Token, ...], at: int) -> Replaced | None:
+        grouping, token = self.grouping, tokens[at]
+        if at and tokens[at - 1].text == ".":
+            return None
+        name = token.name.lower() if token.is_name else ""
+        if name in grouping.bounds and (at + 1 == len(tokens) or tokens[at + 1].text not in (".", "(")):
+            sql = grouping.bounds[name]
+            return Replaced(Span(token.start, token.end), sql, "window", shown=name)
+        if grouping.window is None:
+            return None
+        call = normal(_tokens(self.text, grouping.window.span))
+        if normal(tokens[at : at + len(call)]) == call:
+            return self._bounds(tokens, at, at + len(call))
+        if name == "window_time" and at + 3 < len(tokens) and tokens[at + 1].text == "(" and tokens[at + 3].text == ")":
+            span = Span(token.start, tokens[at + 3].end)
+            return Replaced(span, "(__we - INTERVAL 1 MICROSECOND)", "window", shown="window_time(window)")
+        names = {grouping.window.column, (grouping.window_alias or grouping.window.column).lower()}
+        if name in names and (at + 1 == len(tokens) or tokens[at + 1].text != "("):
+            return self._bounds(tokens, at, at + 1)
+        return None
+
+    def _bounds(self, tokens: tuple[Token, ...], at: int, end: int) -> Replaced:
+        """The window itself, or its start or end."""
+        assert self.grouping.window is not None
+        field_name = tokens[end + 1].name.lower() if end + 1 < len(tokens) and tokens[end].text == "." else ""
+        if field_name in ("start", "end"):
+            span = Span(tokens[at].start, tokens[end + 1].end)
+            return Replaced(span, "__ws" if field_name == "start" else "__we", "window", shown=field_name)
+        struct = "named_struct('start', __ws, 'end', __we)"
+        shown = self.grouping.window_alias or self.grouping.window.column
+        return Replaced(Span(tokens[at].start, tokens[end - 1].end), struct, "window", shown=shown)
+
+
+def _is_chain(key: tuple[str, ...]) -> bool:
+    """Whether a key is a column: names with dots between them."""
+    return all(part == "." if n % 2 else part.isidentifier() for n, part in enumerate(key)) and len(key) % 2 == 1
+
+
+def _tokens(text: str, span: Span) -> tuple[Token, ...]:
+    return tuple(t for t in tokenize(text) if span.start <= t.start and t.end <= span.end)
+
+
+def alias_text(shown: str) -> str:
+    """`` AS `name` ``."""
+    return f" AS {quoted(' '.join(shown.split()))}"

@@ -1,0 +1,121 @@
+"""The updates of an upsert table as the rows of a live query, and the clauses of queries that do not group.
+
+::
+
+    SELECT k, v FROM t EMIT EVERY INTERVAL '5' SECONDS PER KEY
+      =>
+    SELECT k, v FROM (SELECT _l0 AS `k`, _l1 AS `v` FROM __sqlx_tab1) AS `t`
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog.entries import Column, Entry
+from catalog.relations import alias_text
+from sqlx.clauses import QueryTail
+from sqlx.dialect import Span, quoted
+from sqlx.emission import check_emission
+from sqlx.errors import BindError, UnsupportedError
+from sqlx.plan import Fragment, Result, Source, TableChanges
+from sqlx.reads import live_read
+from sqlx.scope import name_chains
+from sqlx.selected import Item, select_items
+from sqlx.structure import Block, Relation
+from udtf.operators.table_changes import TableChangesConfig
+
+if TYPE_CHECKING:
+    from sqlx.compiler import Compiler
+
+
+def table_of(compiler: Compiler, block: Block) -> Entry | None:
+    """The table of ours whose rows a block shows, with nothing else beside it."""
+    if len(block.items) != 1 or block.items[0].joins:
+        return None
+    entry = compiler.table(block.items[0].relation, block.level)
+    return entry if entry is not None and entry.is_table else None
+
+
+def ungrouped_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
+    """Compile a live block that groups nothing: it shows rows of a stream, or of a table as they change.
+
+    Raises:
+        TemporalSqlError: its EMIT does not fit it.
+    """
+    check_emission(compiler, block, tail, None)
+    entry = table_of(compiler, block)
+    every = tail.emit is not None and tail.emit.kind == "every"
+    if every and tail.emit is not None and (entry is None or entry.kind != "upsert"):
+        condition = "EMIT.EVERY_STREAM" if entry is None else "EMIT.EVERY_VERSIONED"
+        raise BindError(condition, compiler.text, tail.emit.head.pair, name=entry.name if entry else "")
+    if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and entry is None:
+        shape, span = tail.emit.shape.upper(), tail.emit.options["AS"]
+        raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", compiler.text, span.pair, mode=f"AS {shape}")
+    if entry is not None and entry.kind == "upsert" and block.select is not None:
+        _table(compiler, block, tail, entry)
+    for span in tail.ours:
+        compiler.edits.replace(span, "")
+
+
+def _table(compiler: Compiler, block: Block, tail: QueryTail, entry: Entry) -> None:
+    relation = block.items[0].relation
+    node = _node(compiler, relation, entry)
+    compiler.nodes[node.name] = node
+    compiler.binder.announce(node.name, node.columns)
+    shown = ", ".join(f"_l{n} AS {quoted(column.name)}" for n, column in enumerate(entry.columns))
+    name = quoted(relation.visible_name or entry.name)
+    compiler.edits.replace(relation.span, f"(SELECT {shown} FROM {node.name}) AS {name}")
+    emit = tail.emit
+    keys = _keys(compiler, block, entry)
+    shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
+    compiler.result = Result(shape, keys, filters=tail.where is not None)
+
+
+def _node(compiler: Compiler, relation: Relation, entry: Entry) -> TableChanges:
+    live = live_read(compiler.binder, entry, compiler.text, relation.body)
+    compiler.nodes.setdefault(live.name, Source(entry))
+    items = [f"{quoted(key)} AS __k{n}" for n, key in enumerate(entry.keys)]
+    items += [f"({entry.delete_when}) AS __deleted"] if entry.delete_when else []
+    items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(entry.columns)]
+    if compiler.carries and live.arrival is not None:
+        items += live.arrival.of(alias_text(entry).strip("`")).items
+    sql = f"SELECT {', '.join(items)} FROM {live.name} AS {alias_text(entry)}"
+    fragment = Fragment(sql, compiler.columns_of(sql), compiler.reads(sql))
+    number = sum(1 for node in compiler.nodes.values() if isinstance(node, TableChanges)) + 1
+    names = [column.name.lower() for column in entry.columns]
+    return TableChanges(
+        f"__sqlx_tab{number}",
+        fragment,
+        TableChangesConfig(n_keys=len(entry.keys), max_future_us=entry.max_future_us),
+        tuple(Column(f"_l{n}", column.type) for n, column in enumerate(entry.columns)),
+        entry.name,
+        tuple(names.index(key.lower()) for key in entry.keys),
+        entry.late_to,
+        tuple(column.name for column in entry.columns),
+    )
+
+
+def _keys(compiler: Compiler, block: Block, entry: Entry) -> tuple[int, ...]:
+    """Places of the output columns that are KEYS.
+
+    Raises:
+        UnsupportedError: a key is not selected.
+    """
+    keys = [key.lower() for key in entry.keys]
+    shown: list[str] = []
+    for item in select_items(compiler.text, block.select):
+        shown += _columns(item, entry)
+    for key in keys:
+        if key not in shown:
+            span = block.select or Span(0, 1)
+            raise UnsupportedError("EMIT.KEY_NOT_SELECTED", compiler.text, span.pair, key=key)
+    return tuple(n for n, name in enumerate(shown) if name in keys)
+
+
+def _columns(item: Item, entry: Entry) -> list[str]:
+    """The columns that an item shows: a star all, an expression none that has a name here."""
+    if item.tokens[-1].text == "*":
+        return [column.name.lower() for column in entry.columns]
+    chain = next(iter(name_chains(item.tokens)), None)
+    is_column = chain is not None and chain[0] is item.tokens[0] and chain[-1] is item.tokens[-1]
+    return [chain[-1].name.lower() if chain is not None and is_column else ""]
