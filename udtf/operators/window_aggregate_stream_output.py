@@ -1,0 +1,116 @@
+"""What a micro-batch of an aggregation gives out: finals or updates in the order of emission, and refused rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from udtf.operators import window_aggregate_stream_loops as loops
+from udtf.operators import window_aggregate_stream_slots as slots
+from udtf.operators.stream_rows import ordered, refused, table_of
+from udtf.stream.interleave import order_codes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from udtf.operators.window_aggregate_config import WindowAggregateConfig
+    from udtf.operators.window_aggregate_stream_loops import Found
+    from udtf.operators.window_aggregate_stream_store import Store
+
+_LATE_COLUMNS: Final = 4
+_TOO_WIDE: Final = 2**63
+
+
+class Output:
+    """Makes the output of a batch that was folded.
+
+    Args:
+        config: the aggregation.
+        emit_order: how many order columns the input has, when they are to be in the output; 0 leaves them out.
+    """
+
+    def __init__(self, config: WindowAggregateConfig, emit_order: int = 0) -> None:
+        """Keep what the operator is."""
+        self.config, self._emit_order = config, emit_order
+        self._has_windows = config.window.kind != "none"
+        self._gap_us = config.window.size_us if config.window.kind == "session" else 0
+
+    def of(self, rows: pa.Table, found: Found, store: Store) -> pa.Table:
+        """The output rows."""
+        return self.finals(rows, store) if self.config.is_final else self._updates(rows, found, store)
+
+    def finals(self, rows: pa.Table, store: Store) -> pa.Table:
+        """The windows that were closed, by end, start and key (B13)."""
+        places, causes = store.closed()
+        windows = store.state.slots[places]
+        keys = self._keys(store, windows[:, slots.CODE])
+        ranks = [order_codes(pa.chunked_array([key])) for key in keys] if len(places) else []
+        bounds = (slots.END, slots.START) if self._gap_us else (slots.END,)  # else one start per end
+        order = _order([*(windows[:, bound] for bound in bounds), *ranks])
+        places, causes, windows = places[order], causes[order], windows[order]
+        keys = [key.take(pa.array(order)) for key in keys]
+        values = store.aggregates.values(store.state.ints[places], store.state.floats[places])
+        shown = windows[:, slots.START], windows[:, slots.END], windows[:, slots.TIME]
+        return self._table(rows, causes, keys, shown, {f"__a{n}": value for n, value in enumerate(values)})
+
+    def late(self, rows: pa.Table, found: Found, times: pa.Array) -> pa.Table:
+        """The refused rows: the payload, and the columns of semantics.md B7."""
+        places = np.flatnonzero(found.fates != slots.ACCEPTED)
+        names = [name for name in rows.column_names if name.startswith("_l")]
+        # NB: a table without columns would not know how many rows it has.
+        table = rows.select(names or ["__time"])
+        late = refused(table, places, found.fates, times, found.stream_times, self.config.name)
+        return late.select([*names, *late.column_names[-_LATE_COLUMNS:]])
+
+    def _updates(self, rows: pa.Table, found: Found, store: Store) -> pa.Table:
+        """Every update, with the aggregates before and after it."""
+        count = int(store.clock[slots.UPDATES])
+        updates = found.updates[:count]
+        was, is_there = updates[:, loops.WAS] != 0, updates[:, loops.IS] != 0
+        new = store.aggregates.values(found.new_ints[:count], found.new_floats[:count], is_there)
+        old = store.aggregates.values(found.old_ints[:count], found.old_floats[:count], was)
+        columns: dict[str, Any] = {f"__a{number}": value for number, value in enumerate(new)}
+        columns |= {"__was": pa.array(was), "__is": pa.array(is_there)}
+        columns |= {f"__b{number}": value for number, value in enumerate(old)}
+        keys = self._keys(store, updates[:, loops.OF_CODE])
+        bounds = updates[:, loops.FROM], updates[:, loops.UNTIL], updates[:, loops.AT]
+        return self._table(rows, updates[:, loops.ROW], keys, bounds, columns)
+
+    def _keys(self, store: Store, codes: NDArray[np.int64]) -> list[pa.Array]:
+        return [] if store.keys is None else store.keys.take(codes)[0]
+
+    def _table(
+        self,
+        rows: pa.Table,
+        causes: NDArray[np.int64],
+        keys: list[pa.Array],
+        bounds: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+        values: dict[str, Any],
+    ) -> pa.Table:
+        """Key, bounds, values, time, and the order columns where they are wanted."""
+        start, end, time = bounds
+        columns: dict[str, Any] = {f"__k{number}": key for number, key in enumerate(keys)}
+        if self._has_windows:
+            columns |= {"__ws": pa.array(start), "__we": pa.array(end + self._gap_us)}
+        columns |= {**values, "__time": pa.array(time)}
+        if self._emit_order:
+            order, names = ordered(rows, causes, self._emit_order)
+            columns |= dict(zip(names, order, strict=True))
+        return table_of(list(columns.values()), list(columns), len(causes))
+
+
+def _order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Sorts by the first column, then by the next; as one number where they fit, which is much faster."""
+    if len(columns[0]) == 0:
+        return np.empty(0, np.int64)
+    lowest = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
+    if math.prod(spans) >= _TOO_WIDE:
+        return np.lexsort(columns[::-1])
+    code = np.zeros(len(columns[0]), np.int64)
+    for column, low, span in zip(columns, lowest, spans, strict=True):
+        code = code * span + (column - low)
+    return np.argsort(code)

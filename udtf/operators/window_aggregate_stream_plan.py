@@ -1,0 +1,184 @@
+"""Which aggregations of live streams run compiled, and as which folds. Imports nothing that costs time: planners ask.
+
+What is not compiled runs record by record, see `window_aggregate_stream_rows`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from udtf.operators import window_aggregate_stream_folds as folds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from udtf.operators.window_aggregate_config import Aggregate, WindowAggregateConfig
+
+#: Types of the columns of the arguments, aggregate by aggregate.
+ArgumentTypes = Sequence[Sequence["pa.DataType"]]
+
+KINDS: Final = ("none", "time", "cumulate", "session")
+#: Longer decimals do not fit 64 bits.
+_MOST_DIGITS: Final = 18
+_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+_FLOATS: Final = ("float", "double")
+_OTHERS: Final = ("boolean", "date", "timestamp", "timestamp_ntz")
+MOMENTS: Final = ("stddev", "stddev_samp", "std", "stddev_pop", "var_samp", "variance", "var_pop")
+OF_POPULATION: Final = ("stddev_pop", "var_pop")
+_SYNONYMS: Final = {"mean": "avg", "every": "bool_and", "some": "bool_or", "any": "bool_or"}
+_INT_FOLDS: Final = {
+    "min": folds.MIN,
+    "max": folds.MAX,
+    "bool_and": folds.MIN,
+    "bool_or": folds.MAX,
+    "bit_and": folds.BIT_AND,
+    "bit_or": folds.BIT_OR,
+    "bit_xor": folds.BIT_XOR,
+}
+
+
+class Fold(NamedTuple):
+    """How one aggregate is folded.
+
+    Attributes:
+        function: its name, of synonyms the usual one.
+        fold: which fold.
+        ints, floats: how many numbers its state takes of each kind, the count included.
+        width: bytes of its value.
+        needs: with fewer arguments its value is NULL.
+    """
+
+    function: str
+    fold: int
+    ints: int
+    floats: int
+    width: int
+    needs: int
+
+    @property
+    def takes_floats(self) -> bool:
+        """Its argument is folded as a float."""
+        return self.fold >= folds.SUM_FLOAT
+
+    @property
+    def takes_ints(self) -> bool:
+        """Its argument is folded as an integer."""
+        return folds.COUNT < self.fold < folds.SUM_FLOAT
+
+
+def is_compiled(
+    config: WindowAggregateConfig, argument_types: ArgumentTypes = (), key_types: Sequence[pa.DataType] = ()
+) -> bool:
+    """Whether all of an aggregation is compiled, see `reasons`."""
+    return not reasons(config, argument_types, key_types)
+
+
+def reasons(
+    config: WindowAggregateConfig, argument_types: ArgumentTypes = (), key_types: Sequence[pa.DataType] = ()
+) -> list[str]:
+    """What of an aggregation is not compiled; empty where all of it is.
+
+    Args:
+        config: the aggregation.
+        argument_types: of each aggregate's arguments; () where nothing is known of them: the result's type is trusted.
+        key_types: of the grouping columns.
+    """
+    found = [] if config.window.kind in KINDS else [f"{config.window.kind} windows"]
+    found += [f"key of type {kind}" for kind in key_types if not _is_known_key(kind)]
+    for number, aggregate in enumerate(config.aggregates):
+        types = argument_types[number] if argument_types else ()
+        if fold_of(aggregate) is None or not all(_is_taken(aggregate, kind) for kind in types):
+            of = f" of {', '.join(map(str, types))}" if types else ""
+            found.append(f"{aggregate.function}{of}{' distinct' if aggregate.distinct else ''} as {aggregate.type}")
+    return found
+
+
+def fold_of(aggregate: Aggregate) -> Fold | None:
+    """The fold of an aggregate, None where it has none."""
+    function = _SYNONYMS.get(aggregate.function, aggregate.function)
+    if aggregate.distinct:
+        return None
+    if function == "count" or (function == "count_if" and aggregate.arguments == 1):
+        return Fold(function, folds.COUNT, 1, 0, 8, 0) if aggregate.type == "bigint" else None
+    if aggregate.arguments != 1:
+        return None
+    if function in ("sum", "avg"):
+        return _sum_of(function, aggregate.type)
+    if function in MOMENTS:
+        needs = 1 if function in OF_POPULATION else 2
+        return Fold(function, folds.MOMENTS, 1, 2, 8, needs) if aggregate.type == "double" else None
+    return _fold_of_kind(function, aggregate.type)
+
+
+def _sum_of(function: str, kind: str) -> Fold | None:
+    if kind == "double":
+        return Fold(function, folds.SUM_FLOAT, 1, 1, 8, 1)
+    if kind == "bigint" and function == "sum":
+        return Fold(function, folds.SUM, 2, 0, 8, 1)
+    digits = decimal_of(kind)
+    # Spark: the sum of decimal(p, s) is decimal(p + 10, s), the average decimal(p + 4, s + 4)
+    if digits and digits[0] - (10 if function == "sum" else 4) <= _MOST_DIGITS:
+        return Fold(function, folds.SUM_WIDE, 3, 0, 16, 1)
+    return None
+
+
+def _fold_of_kind(function: str, kind: str) -> Fold | None:
+    """What combines two values into one of their type."""
+    fold, digits = _INT_FOLDS.get(function), decimal_of(kind)
+    if fold is None:
+        return None
+    if function in ("min", "max"):
+        if kind in _FLOATS:
+            return Fold(function, folds.MIN_FLOAT if function == "min" else folds.MAX_FLOAT, 1, 1, 8, 1)
+        if kind in _INTEGERS or kind in _OTHERS or (digits and digits[0] <= _MOST_DIGITS):
+            return Fold(function, fold, 2, 0, 16 if digits else 1 if kind == "boolean" else 8, 1)
+        return None
+    fits = kind == "boolean" if function.startswith("bool") else kind in _INTEGERS
+    return Fold(function, fold, 2, 0, 1 if kind == "boolean" else 8, 1) if fits else None
+
+
+def decimal_of(kind: str) -> tuple[int, int] | None:
+    """Precision and scale.
+
+    >>> decimal_of("decimal(20,2)"), decimal_of("double")
+    ((20, 2), None)
+    """
+    found = _DECIMAL.fullmatch(kind)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _is_taken(aggregate: Aggregate, kind: pa.DataType) -> bool:
+    """Whether an argument's type goes with the result's."""
+    import pyarrow.types as types
+
+    fold = fold_of(aggregate)
+    if fold is None or fold.fold == folds.COUNT:
+        return True
+    if fold.takes_floats:
+        return bool(types.is_floating(kind) or (types.is_integer(kind) and kind.bit_width <= 64))
+    if types.is_decimal128(kind):
+        return bool(kind.precision <= _MOST_DIGITS)
+    plain = (types.is_integer, types.is_boolean, types.is_date32, types.is_timestamp)
+    return any(test(kind) for test in plain) and decimal_of(aggregate.type) is None
+
+
+def _is_known_key(kind: pa.DataType) -> bool:
+    """Keys of any other type could not be told from NULL."""
+    import pyarrow.types as types
+
+    if types.is_nested(kind) or types.is_null(kind) or types.is_temporal(kind):
+        return not types.is_interval(kind)
+    plain = (
+        types.is_integer,
+        types.is_floating,
+        types.is_boolean,
+        types.is_decimal128,
+        types.is_string,
+        types.is_binary,
+        types.is_large_string,
+        types.is_large_binary,
+    )
+    return any(test(kind) for test in plain)
