@@ -6,8 +6,10 @@ from typing import Any
 
 from numba.extending import register_jitable
 
+from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_folds as folds
 from udtf.operators import window_aggregate_stream_loops as loops
+from udtf.operators import window_aggregate_stream_sessions as sessions
 from udtf.operators import window_aggregate_stream_slots as slots
 from udtf.operators.compiled import compiled
 
@@ -32,23 +34,23 @@ for _part in (
     slots.replaced,
     loops.lacks_room,
     loops.arrive,
-    loops.shut,
+    batches.shut,
     loops.fullness,
     loops.add,
     loops.add_to_cumulating,
     loops.add_to_window,
-    loops.fold_into,
-    loops.note,
-    loops.add_to_session,
-    loops.give_out_old,
-    loops.absorb,
+    batches.fold_into,
+    batches.note,
+    sessions.add_to_session,
+    sessions.give_out_old,
+    sessions.absorb,
 ):
     register_jitable(forceinline=True)(_part)
 
 
 def _compiled(function: Any) -> Any:
     """Compile without counting references to arrays: the loops allocate nothing, and would count most of the time."""
-    found = compiled(function, folds, slots, loops)
+    found = compiled(function, batches, folds, loops, sessions, slots)
     found.targetoptions["_nrt"] = False
     return found
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from udtf.operators.window_aggregate_config import WindowAggregateConfig
-    from udtf.operators.window_aggregate_stream_loops import Found
+    from udtf.operators.window_aggregate_stream_batch import Found
 
 _WINDOWS: Final = "windows"
 _NEVER: Final = 2**62

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.operators import window_aggregate_stream_loops as loops
+from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_slots as slots
 from udtf.operators.window_aggregate_stream_columns import one_array
 
@@ -151,7 +151,7 @@ class Spill:
         if not store.spilled_rows:
             return
         now = max((time for time in (store.stream_time, latest) if time is not None), default=_LEAST)
-        shut = loops.shut(store.shape, {slots.NOW: now})
+        shut = batches.shut(store.shape, {slots.NOW: now})
         for windows in self._pages.take(np.unique(hashes), int(shut)):
             store.bring_back(windows)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from udtf.operators import window_aggregate_stream_loops as loops
+from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_slots as slots
 from udtf.operators.stream_rows import ordered, refused, table_of
 from udtf.stream.interleave import order_codes
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from udtf.operators.window_aggregate_config import WindowAggregateConfig
-    from udtf.operators.window_aggregate_stream_loops import Found
+    from udtf.operators.window_aggregate_stream_batch import Found
     from udtf.operators.window_aggregate_stream_store import Store
 
 _LATE_COLUMNS: Final = 4
@@ -69,15 +69,15 @@ class Output:
         """Every update, with the aggregates before and after it."""
         count = int(store.clock[slots.UPDATES])
         updates = found.updates[:count]
-        was, is_there = updates[:, loops.WAS] != 0, updates[:, loops.IS] != 0
+        was, is_there = updates[:, batches.WAS] != 0, updates[:, batches.IS] != 0
         new = store.aggregates.values(found.new_ints[:count], found.new_floats[:count], is_there)
         old = store.aggregates.values(found.old_ints[:count], found.old_floats[:count], was)
         columns: dict[str, Any] = {f"__a{number}": value for number, value in enumerate(new)}
         columns |= {"__was": pa.array(was), "__is": pa.array(is_there)}
         columns |= {f"__b{number}": value for number, value in enumerate(old)}
-        keys = self._keys(store, updates[:, loops.OF_CODE])
-        bounds = updates[:, loops.FROM], updates[:, loops.UNTIL], updates[:, loops.AT]
-        return self._table(rows, updates[:, loops.ROW], keys, bounds, columns)
+        keys = self._keys(store, updates[:, batches.OF_CODE])
+        bounds = updates[:, batches.FROM], updates[:, batches.UNTIL], updates[:, batches.AT]
+        return self._table(rows, updates[:, batches.ROW], keys, bounds, columns)
 
     def _keys(self, store: Store, codes: NDArray[np.int64]) -> list[pa.Array]:
         return [] if store.keys is None else store.keys.take(codes)[0]

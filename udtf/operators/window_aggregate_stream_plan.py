@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_folds as folds
+from udtf.operators.window_aggregate_stream_batch import Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 #: Types of the columns of the arguments, aggregate by aggregate.
 ArgumentTypes = Sequence[Sequence["pa.DataType"]]
 
-KINDS: Final = ("none", "time", "cumulate", "session")
+_KINDS: Final = {"none": batches.NONE, "time": batches.TIMES, "cumulate": batches.CUMULATE, "session": batches.SESSION}
 #: Longer decimals do not fit 64 bits.
 _MOST_DIGITS: Final = 18
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
@@ -86,7 +88,7 @@ def reasons(
         argument_types: of each aggregate's arguments; () where nothing is known of them: the result's type is trusted.
         key_types: of the grouping columns.
     """
-    found = [] if config.window.kind in KINDS else [f"{config.window.kind} windows"]
+    found = [] if config.window.kind in _KINDS else [f"{config.window.kind} windows"]
     found += [f"key of type {kind}" for kind in key_types if not _is_known_key(kind)]
     for number, aggregate in enumerate(config.aggregates):
         types = argument_types[number] if argument_types else ()
@@ -138,6 +140,28 @@ def _fold_of_kind(function: str, kind: str) -> Fold | None:
         return None
     fits = kind == "boolean" if function.startswith("bool") else kind in _INTEGERS
     return Fold(function, fold, 2, 0, 1 if kind == "boolean" else 8, 1) if fits else None
+
+
+def shape_of(config: WindowAggregateConfig) -> Shape:
+    """A configuration as numbers."""
+    window = config.window
+    slides = window.kind in ("time", "cumulate")
+    most_windows = -(-window.size_us // window.slide_us) if slides else 1
+    may_fail = config.is_final and config.when_full == "fail"
+    return Shape(
+        kind=_KINDS[window.kind],
+        size=window.size_us,
+        slide=window.slide_us,
+        offset=window.offset_us,
+        wait=config.horizon_us,
+        inclusive=int(window.is_inclusive),
+        max_future=-1 if config.max_future_us is None else config.max_future_us,
+        is_final=config.is_final,
+        max_rows=config.max_rows if may_fail and config.max_rows is not None else -1,
+        max_bytes=config.max_bytes if may_fail and config.max_bytes is not None else -1,
+        most_windows=most_windows,
+        most_updates=0 if config.is_final else 3 if window.kind == "session" else most_windows,
+    )
 
 
 def decimal_of(kind: str) -> tuple[int, int] | None:

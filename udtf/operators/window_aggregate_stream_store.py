@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from udtf.errors import OperatorError
 from udtf.operators import window_aggregate_compiled as compiled
-from udtf.operators import window_aggregate_stream_loops as loops
+from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_slots as slots
 from udtf.operators.stream_columns import grown
 from udtf.operators.stream_rows import hashes_of, keys_of
+from udtf.operators.window_aggregate_stream_batch import Batch, Found
 from udtf.operators.window_aggregate_stream_columns import Aggregates, one_array
 from udtf.operators.window_aggregate_stream_keys import GroupKeys
-from udtf.operators.window_aggregate_stream_loops import Batch, Found, Shape
+from udtf.operators.window_aggregate_stream_plan import shape_of
 from udtf.operators.window_aggregate_stream_slots import State
 
 if TYPE_CHECKING:
@@ -25,31 +26,8 @@ if TYPE_CHECKING:
 
 _FEWEST_SLOTS: Final = 1 << 10
 _SPARE_KEYS: Final = 1 << 12
-_KINDS: Final = {"none": loops.NONE, "time": loops.TIMES, "cumulate": loops.CUMULATE, "session": loops.SESSION}
 _BOUND_BYTES: Final = 16
 _BY_SLOT: Final = ("slots", "ints", "floats", "leaving", "touched", "free")
-
-
-def shape_of(config: WindowAggregateConfig) -> Shape:
-    """A configuration as numbers."""
-    window = config.window
-    slides = window.kind in ("time", "cumulate")
-    most_windows = -(-window.size_us // window.slide_us) if slides else 1
-    may_fail = config.is_final and config.when_full == "fail"
-    return Shape(
-        kind=_KINDS[window.kind],
-        size=window.size_us,
-        slide=window.slide_us,
-        offset=window.offset_us,
-        wait=config.horizon_us,
-        inclusive=int(window.is_inclusive),
-        max_future=-1 if config.max_future_us is None else config.max_future_us,
-        is_final=config.is_final,
-        max_rows=config.max_rows if may_fail and config.max_rows is not None else -1,
-        max_bytes=config.max_bytes if may_fail and config.max_bytes is not None else -1,
-        most_windows=most_windows,
-        most_updates=0 if config.is_final else 3 if window.kind == "session" else most_windows,
-    )
 
 
 def _longer(array: NDArray[Any], room: int) -> NDArray[Any]:
@@ -129,7 +107,7 @@ class Store:
     def close(self) -> None:
         """Close what stream time has passed."""
         if self.clock[slots.IS_SET] and self._closes:
-            shut = loops.shut(self.shape, self.clock.tolist())
+            shut = batches.shut(self.shape, self.clock.tolist())
             compiled.close_until(shut, 0, self.state, self.clock)
 
     def closed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -211,7 +189,7 @@ class Store:
         assert self.keys is not None, "it has placed keys"
         more, state = self.keys.size - before, self.state
         heads = state.heads
-        if self.shape.kind == loops.SESSION:
+        if self.shape.kind == batches.SESSION:
             heads = grown(heads, before, more)
             heads[before : before + more] = -1
         key_bytes = grown(state.key_bytes, before, more)
@@ -235,7 +213,7 @@ class Store:
 
     def _free_table(self, windows: int) -> NDArray[np.int64]:
         """At least twice as many places as windows; sessions have no table."""
-        places = 0 if self.shape.kind == loops.SESSION else 1 << max(10, (2 * windows - 1).bit_length())
+        places = 0 if self.shape.kind == batches.SESSION else 1 << max(10, (2 * windows - 1).bit_length())
         return np.full(places, -1, np.int64)
 
     def _make_room(self, more: int) -> None:
@@ -291,7 +269,7 @@ class Store:
         live, entries = np.unique(state.slots[places, slots.CODE], return_inverse=True)
         codes = self.keys.keep(live)
         state.slots[places, slots.CODE] = codes[entries]
-        heads = np.full(len(live) if self.shape.kind == loops.SESSION else 0, -1, np.int64)
+        heads = np.full(len(live) if self.shape.kind == batches.SESSION else 0, -1, np.int64)
         key_bytes = np.empty(len(live), np.int64)
         key_bytes[codes] = state.key_bytes[live]
         self.state = state._replace(heads=heads, table=np.full(len(state.table), -1, np.int64), key_bytes=key_bytes)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from udtf.logic import StreamLogic
     from udtf.operators.as_of_config import AsOfJoinConfig
     from udtf.operators.deduplicate import DeduplicateConfig
+    from udtf.operators.suppress import SuppressConfig
+    from udtf.operators.table_changes import TableChangesConfig
     from udtf.operators.table_lookup import TableLookupConfig
     from udtf.operators.window_aggregate_config import WindowAggregateConfig
 
@@ -45,3 +47,17 @@ def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_orde
     from udtf.operators.window_aggregate_stream_rows import RecordStream
 
     return RecordStream(config, emit_order)
+
+
+def table_changes(config: TableChangesConfig, emit_order: int) -> StreamLogic:
+    """The updates of an empty table."""
+    from udtf.operators.table_changes_stream import TableChangesStream
+
+    return TableChangesStream(config, emit_order)
+
+
+def suppress(config: SuppressConfig, n_keys: int) -> StreamLogic:
+    """A suppression in which nothing waits."""
+    from udtf.operators.suppress_stream import SuppressStream
+
+    return SuppressStream(config, n_keys)

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from udtf.spark.slots import slots
 from udtf.spark.state_store import StateStoreLog
-from udtf.stream.spec import COUNTERS, StreamSpec
+from udtf.stream.spec import COUNTERS, MAXIMA, StreamSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,7 +51,7 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
 
     Returns:
         The fat frame: `task`, `kind` ('rows', 'late0', 'late1' or 'metrics'), `blob` (see `rows_of`), and `counters` in
-        the order of `COUNTERS`, in the rows of kind 'metrics'. What they add up to in a micro-batch stands by name in
+        the order of `spec.counters`, in the rows of kind 'metrics'. What they add up to in a micro-batch stands by name in
         the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
         are missing then.
     """
@@ -61,7 +61,7 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
     processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
     with _workers_of_their_own(union):
         answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", "None")
-    return answered.observe(spec.operator, *_observed())
+    return answered.observe(spec.operator, *_observed(spec))
 
 
 @contextmanager
@@ -92,10 +92,10 @@ def _packed(frame: DataFrame, side: int, tasks: int) -> DataFrame:
     return frame.mapInArrow(partial(_pack_partition, side, slots(tasks)), _PACKED)
 
 
-def _observed() -> list[Column]:
+def _observed(spec: StreamSpec) -> list[Column]:
     """Straight from the array: each expression more is planned again in every micro-batch."""
-    counters = [(name, F.col("counters")[number]) for number, name in enumerate(COUNTERS)]
-    return [(F.max if name == "max_event_time" else F.sum)(counter).alias(name) for name, counter in counters]
+    counters = [(name, F.col("counters")[number]) for number, name in enumerate(spec.counters)]
+    return [(F.max if name in MAXIMA else F.sum)(counter).alias(name) for name, counter in counters]
 
 
 def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -144,7 +144,7 @@ class _TaskProcessor(StatefulProcessor):
         packed = _in_order(rows)
         inputs = [self._input(side, packed) for side in range(len(self._schemas))]
         emission = TaskRunner(self._spec, _query_id()).run(task, self._log, inputs, _digest(packed))
-        yield from _answers(task, emission)
+        yield from _answers(task, emission, self._spec.counters)
 
     def close(self) -> None:
         pass
@@ -180,7 +180,7 @@ def _query_id() -> str:
     return (context.getLocalProperty(_QUERY_ID) if context else None) or ""
 
 
-def _answers(task: int, emission: StreamEmission) -> Iterator[pd.DataFrame]:
+def _answers(task: int, emission: StreamEmission, names: Sequence[str]) -> Iterator[pd.DataFrame]:
     """The fat rows of one task, the metrics first; in several frames where one would be too large."""
     from udtf.stream.blobs import MOST_BLOB_BYTES, to_blobs
 
@@ -190,21 +190,21 @@ def _answers(task: int, emission: StreamEmission) -> Iterator[pd.DataFrame]:
     for kind, table in tables:
         for blob in to_blobs(table):
             if size + len(blob) > MOST_BLOB_BYTES:
-                yield _frame(task, held, emission)
+                yield _frame(task, held, _counters(emission, names))
                 held, size = [], 0
             held.append((kind, blob))
             size += len(blob)
-    yield _frame(task, held, emission)
+    yield _frame(task, held, _counters(emission, names))
 
 
-def _frame(task: int, held: Sequence[tuple[str, bytes | None]], emission: StreamEmission) -> pd.DataFrame:
+def _frame(task: int, held: Sequence[tuple[str, bytes | None]], counted: list[int | None]) -> pd.DataFrame:
     import pandas as pd
 
     kinds, blobs = zip(*held, strict=True)
-    counters = [_counters(emission) if kind == "metrics" else None for kind in kinds]
+    counters = [counted if kind == "metrics" else None for kind in kinds]
     return pd.DataFrame({"task": task, "kind": kinds, "blob": blobs, "counters": counters})
 
 
-def _counters(emission: StreamEmission) -> list[int | None]:
-    """In the order of `COUNTERS`; only the event time can be unknown."""
-    return [emission.metrics.get(name, None if name == "max_event_time" else 0) for name in COUNTERS]
+def _counters(emission: StreamEmission, names: Sequence[str]) -> list[int | None]:
+    """In the order of the names; only the event time can be unknown."""
+    return [emission.metrics.get(name, None if name == "max_event_time" else 0) for name in names]

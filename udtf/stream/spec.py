@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from udtf.metrics import MAXIMA as METRIC_MAXIMA
 from udtf.operators.as_of_kernel import REASONS
 
 if TYPE_CHECKING:
@@ -12,21 +13,7 @@ if TYPE_CHECKING:
 
     from udtf.logic import StreamLogic
 
-#: What operators and hosts count; `max_event_time` (µs) is the greatest of them, all others add up over tasks.
-COUNTERS: Final = (
-    "rows_in",
-    "rows_out",
-    "late",
-    "expired",
-    "null_key",
-    "null_time",
-    "future",
-    "matched",
-    "unmatched",
-    *(f"unmatched_{reason}" for reason in REASONS if reason),
-    "duplicates",
-    "forwarded",
-    "evicted_early",
+_HOST: Final = (
     "buffered_rows",
     "buffered_bytes",
     "state_rows",
@@ -37,6 +24,34 @@ COUNTERS: Final = (
     "restore_us",
     "max_event_time",
 )
+_ROWS: Final = ("rows_in", "rows_out", "late", "expired", "null_key", "null_time", "future")
+#: What joins, deduplications and hosts count; those of `MAXIMA` combine by their maximum, all others add up over tasks.
+COUNTERS: Final = (
+    *_ROWS,
+    "matched",
+    "unmatched",
+    *(f"unmatched_{reason}" for reason in REASONS if reason),
+    "duplicates",
+    "forwarded",
+    "evicted_early",
+    *_HOST,
+)
+#: What aggregations, suppressions and the changes of tables count: the metrics of KIP-328.
+TABLE_COUNTERS: Final = (
+    *_ROWS,
+    "records",
+    "emitted",
+    "late_record_drop",
+    "expired_window_record_drop",
+    "record_lateness_total",
+    "record_lateness_max",
+    "suppression_buffer_count_max",
+    "suppression_buffer_size_max",
+    "evicted_early",
+    "spilled_rows",
+    *_HOST,
+)
+MAXIMA: Final = METRIC_MAXIMA | {"max_event_time"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,7 @@ class StreamSpec:
         n_keys: how many columns `__k0 ..` make the key.
         cache_bytes: what a worker process may keep of states between micro-batches.
         times: per input the column of its event time, by which inputs without a common sequence interleave.
+        counters: what it counts.
     """
 
     operator: str
@@ -64,6 +80,7 @@ class StreamSpec:
     n_keys: int = 1
     cache_bytes: int = 512 << 20
     times: tuple[str, ...] = ("__event_time", "__time")
+    counters: tuple[str, ...] = COUNTERS
 
     @property
     def belongs_to(self) -> str:

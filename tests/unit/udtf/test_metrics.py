@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from udtf.metrics import ALWAYS, Metrics
+from udtf.metrics import ALWAYS, GAUGES, MAXIMA, Metrics
 
 
 def test_known_names_are_there_from_the_start_and_others_are_zero():
@@ -17,3 +17,12 @@ def test_a_batch_reports_what_it_counted_and_gauges_as_they_are():
     metrics.set("buffered_rows", 4)
     assert metrics.since(before) | {"late": 3, "buffered_rows": 4} == metrics.since(before)
     assert Metrics(metrics.snapshot())["late"] == 5
+
+
+def test_maxima_only_rise_and_are_reported_as_they_are():
+    metrics = Metrics()
+    metrics.peak("record_lateness_max", 5)
+    before = dict(metrics)
+    metrics.peak("record_lateness_max", 3)
+    assert metrics.since(before)["record_lateness_max"] == 5
+    assert not MAXIMA & GAUGES
