@@ -19,7 +19,7 @@ from sqlx.cut import with_clause
 from sqlx.dialect import Span, quoted, tokenize_span
 from sqlx.emission import check_emission, config_of, is_outermost
 from sqlx.errors import BindError, UnsupportedError
-from sqlx.grouping import read_grouping
+from sqlx.grouping import check_key_types, read_grouping
 from sqlx.join_inputs import with_carried
 from sqlx.live_reads import check_live_left
 from sqlx.plan import Aggregation, Fragment, Result
@@ -58,7 +58,7 @@ def aggregate_block(compiler: Compiler, block: Block, tail: QueryTail, from_text
     group = _read(compiler, block, tail, from_text)
     check_emission(compiler, block, tail, group.grouping)
     selected = [group.replacer.pieces(item.tokens) for item in group.items]
-    having = group.replacer.pieces(tokenize_span(compiler.text, tail.having))
+    having = group.replacer.having(tokenize_span(compiler.text, tail.having), group.items, selected)
     for item, pieces in zip(group.items, selected, strict=True):
         _check_grouped(group, item.tokens, pieces)
     _check_grouped(group, tokenize_span(compiler.text, tail.having), having)
@@ -78,8 +78,9 @@ def _read(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> 
     columns = tuple(c for c in found if not c.name.startswith("__"))
     items = select_items(text, block.select)
     check_no_aggregate(text, tokenize_span(text, tail.where), "WHERE")
-    grouping = read_grouping(text, tail.group, items, {c.name.lower() for c in columns}, {})
-    return _Group(compiler, block, tail, from_text, prefix, columns, items, grouping, Replacer(text, grouping))
+    names = {column.name.lower() for column in columns}
+    grouping = read_grouping(text, tail.group, items, names, {})
+    return _Group(compiler, block, tail, from_text, prefix, columns, items, grouping, Replacer(text, grouping, names))
 
 
 def _check_grouped(group: _Group, tokens: tuple, pieces: list[Replaced]) -> None:  # type: ignore[type-arg]
@@ -125,6 +126,7 @@ def _node(group: _Group) -> Aggregation:
     columns = compiler.columns_of(sql)
     fragment = Fragment(sql, columns, compiler.reads(sql))
     types = {column.name: column.type for column in columns}
+    check_key_types(compiler.text, group.grouping, types)
     aggregates = tuple(
         _aggregate(group, n, call, found, types) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
     )

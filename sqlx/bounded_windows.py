@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from sqlx.clauses import QueryTail
 from sqlx.emission import check_emission, is_outermost
-from sqlx.errors import BindError
 from sqlx.grouping import read_grouping
-from sqlx.selected import select_items
+from sqlx.selected import groups, select_items
 from sqlx.structure import Block
-from sqlx.table_changes import table_of
+from sqlx.table_changes import check_every, table_of
 
 if TYPE_CHECKING:
     from sqlx.compiler import Compiler
@@ -28,8 +27,8 @@ def bounded_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
     grouping = read_grouping(compiler.text, tail.group, items, set(), {}) if tail.group else None
     check_emission(compiler, block, tail, grouping)
     emit, entry = tail.emit, table_of(compiler, block)
-    if emit is not None and emit.kind == "every" and entry is not None and entry.kind == "versioned":
-        raise BindError("EMIT.EVERY_VERSIONED", compiler.text, emit.head.pair, name=entry.name)
+    if not groups(compiler.text, block, tail):
+        check_every(compiler, tail, entry)
     for span in tail.ours:
         compiler.edits.replace(span, "")
     if tail.grace is not None:

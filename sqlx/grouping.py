@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
+
 from sqlx.aggregates import check_no_aggregate, find_aggregates
+from sqlx.cursor import Cursor
 from sqlx.dialect import Span, Token, tokenize_span
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
+from sqlx.same_expression import normal
 from sqlx.scope import name_chains
-from sqlx.selected import Grouping, Item, normal
+from sqlx.selected import Grouping, Item
 from sqlx.window_functions import WindowCall, window_call
 
 _SETS = frozenset({"ROLLUP", "CUBE"})
@@ -38,6 +43,9 @@ def read_grouping(
                 if not find_aggregates(text, item.tokens):
                     _add(text, grouping, item.tokens, item.alias)
             continue
+        tokens = _inside(tokens)
+        if not tokens:
+            continue  # GROUP BY (): all rows are one group
         meant, alias = _meant(text, tokens, items, columns)
         check_no_aggregate(text, meant, "GROUP BY")
         _check_names(text, meant, columns)
@@ -49,7 +57,7 @@ def _check_sets(text: str, span: Span, tokens: tuple[Token, ...]) -> None:
     words = [token.word for token in tokens]
     called = words[0] if words[0] in _SETS and len(tokens) > 1 and tokens[1].text == "(" else ""
     behind = words[-1] if words[-1] in _SETS and "WITH" in words else ""
-    sets = "GROUPING SETS" if ("GROUPING", "SETS") in zip(words, words[1:], strict=False) else ""
+    sets = "GROUPING SETS" if ("GROUPING", "SETS") in pairwise(words) else ""
     if found := called or behind or sets:
         raise UnsupportedError("AGGREGATE.GROUPING_SETS", text, span.pair, found=found)
 
@@ -63,8 +71,18 @@ def _check_names(text: str, tokens: tuple[Token, ...], columns: set[str]) -> Non
     for chain in name_chains(tokens):
         name = chain[0].name
         if columns and len(chain) == 1 and name.lower() not in columns:
-            suggestion = did_you_mean(name, sorted(columns))
-            raise BindError("AGGREGATE.UNKNOWN_COLUMN", text, (chain[0].start, chain[0].end), column=name, suggestion=suggestion)
+            span, suggestion = (chain[0].start, chain[0].end), did_you_mean(name, sorted(columns))
+            raise BindError("AGGREGATE.UNKNOWN_COLUMN", text, span, column=name, suggestion=suggestion)
+
+
+def _inside(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """An expression without the parentheses around all of it; with a comma in them they make a struct."""
+    while tokens and tokens[0].text == "(" and Cursor("", tokens).closing() == len(tokens) - 1:
+        depths = list(accumulate((t.text in "([{") - (t.text in ")]}") if t.kind == "op" else 0 for t in tokens))
+        if any(t.text == "," and depth == 1 for t, depth in zip(tokens, depths, strict=True)):
+            return tokens
+        tokens = tokens[1:-1]
+    return tokens
 
 
 def _meant(
@@ -108,3 +126,15 @@ def _window(text: str, tokens: tuple[Token, ...]) -> WindowCall | None:
 
 def _same(text: str, one: WindowCall, other: WindowCall) -> bool:
     return normal(tokenize_span(text, one.span)) == normal(tokenize_span(text, other.span))
+
+
+def check_key_types(text: str, grouping: Grouping, types: Mapping[str, str]) -> None:
+    """Every type that can be compared for equality can be a key; `types` are those of `__k0`, `__k1` and so on.
+
+    Raises:
+        BindError: one cannot.
+    """
+    for number, key in enumerate(grouping.keys):
+        span, kind = Span(key[0].start, key[-1].end), types[f"__k{number}"]
+        if "map<" in kind or "variant" in kind or kind == "interval":
+            raise BindError("AGGREGATE.KEY_TYPE", text, span.pair, key=span.of(text), type=kind.upper())

@@ -12,46 +12,32 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # its usual name
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
-from catalog.entries import Entry
 from sqlx.arrival import is_carried, is_order
-from sqlx.errors import UnsupportedError
 from sqlx.input_facts import deduplicate_config, join_config
 from sqlx.lower import query_frame
-from sqlx.lower_tables import answered_schema, changes, uncompiled, with_times
-from sqlx.plan import Aggregation, Deduplicate, Fragment, KeyedJoin, Operator, Plan, Source, Suppress, TableChanges
-from sqlx.streaming.late import late_span
+from sqlx.lower_late import LateOutput, check_late, late_output, late_tables, of_ddl
+from sqlx.lower_tables import (
+    answered_schema,
+    as_changes,
+    two_sided,
+    uncompiled,
+    waited_schema,
+    waiting,
+    with_times,
+)
+from sqlx.plan import Aggregation, Deduplicate, Fragment, KeyedJoin, Operator, Plan, Suppress, TableChanges
 from udtf.logic import StreamLogic
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.spark import logics
 from udtf.spark.stream import StreamSpec, rows_of, stream_operator
 from udtf.spark.stream_conf import stream_conf
+from udtf.stream.spec import COUNTERS, TABLE_COUNTERS
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 #: The name by which the outermost query reads the changes of a table.
 _CHANGES = "__sqlx_changes"
-_LATE_COLUMNS = [
-    StructField("_reason", StringType()),
-    StructField("_operator", StringType()),
-    StructField("_stream_time", TimestampType()),
-    StructField("_lateness", LongType()),
-]
-
-
-@dataclass(frozen=True)
-class LateOutput:
-    """Refused rows on their way to a table.
-
-    Attributes:
-        table: the name behind LATE TO.
-        schema: the columns of the input and the four of semantics.md B7.
-        make: from a micro-batch of the fat frame to the rows.
-    """
-
-    table: str
-    schema: StructType
-    make: Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
@@ -123,12 +109,12 @@ class StreamLowering:
     def __init__(self, plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], tasks: int) -> None:
         self.plan, self.spark, self.frames, self.tasks = plan, spark, frames, tasks
         self.fat: dict[str, DataFrame] = {}
+        self.waits: dict[str, StructType] = {}
         self.fingerprints: list[str] = [f"TASKS {tasks}"]
 
     def lower(self) -> LiveQuery:
         """All operators, inputs first, then the query around them."""
         operators = self.plan.operators()
-        check_operators(self.plan)
         for node in operators:
             self.frames[node.name] = self._operator(node)
         late = self._late(operators)
@@ -148,14 +134,21 @@ class StreamLowering:
     def _changes(self, batch: DataFrame | None = None) -> DataFrame:
         """The changes of the result; those of one micro-batch of the last operator's fat frame where it is given."""
         node = self.plan.operators()[-1]
-        assert isinstance(node, Aggregation), "check_operators has refused the others"
         updates = self.frames[node.name] if batch is None else self._rows(node, batch)
-        result = self.plan.result
+        if not isinstance(node, Suppress):
+            updates = self._two_sided(node, updates)
+        return as_changes(updates, self.plan.result.shape)
+
+    def _two_sided(self, table: Operator, updates: DataFrame) -> DataFrame:
+        """The updates of a table with what the query shows of them; a row that is deleted keeps its key."""
+        if isinstance(table, TableChanges):
+            keys = {f"_l{place}": F.coalesce(f"_l{place}", f"__k{n}") for n, place in enumerate(table.keys)}
+            updates = updates.withColumns(keys)
 
         def around(frame: DataFrame) -> DataFrame:
-            return query_frame(result.around, self.spark, {node.name: frame})
+            return query_frame(self.plan.result.around, self.spark, {table.name: frame})
 
-        return changes(updates, around, result)
+        return two_sided(updates, around, self.plan.result)
 
     def _rows_of_batch(self, batch: DataFrame) -> DataFrame:
         """The result of one micro-batch of the last operator's fat frame."""
@@ -167,15 +160,31 @@ class StreamLowering:
 
     def _operator(self, node: Operator) -> DataFrame:
         spec = self._spec(node)
-        inputs = [query_frame(side.sql, self.spark, _read_by(side, self.frames)) for side in node.inputs]
+        inputs = [self._input(node, side) for side in node.inputs]
         self.fingerprints.append(spec.fingerprint)
         self.fat[node.name] = stream_operator(inputs, spec)
         return self._rows(node, self.fat[node.name])
 
+    def _input(self, node: Operator, side: Fragment) -> DataFrame:
+        if not isinstance(node, Suppress):
+            return query_frame(side.sql, self.spark, _read_by(side, self.frames))
+        table = self._table_before(node)
+        waits = waiting(self._two_sided(table, self.frames[table.name]), table.config.n_keys)
+        self.waits[node.name] = waited_schema(waits.schema)
+        return waits
+
+    def _table_before(self, node: Suppress) -> Aggregation | TableChanges:
+        operators = self.plan.operators()
+        table = operators[operators.index(node) - 1]
+        assert isinstance(table, (Aggregation, TableChanges)), "only updates of a table wait"
+        return table
+
     def _rows(self, node: Operator, fat: DataFrame) -> DataFrame:
         """The operator's result; what its rows carry along only where another operator reads it."""
+        if isinstance(node, Suppress):
+            return rows_of(fat, "rows", self.waits[node.name])
         schema = _schema(node)
-        if isinstance(node, Aggregation):
+        if isinstance(node, (Aggregation, TableChanges)):
             return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))
         if self._feeds_another(node):
             return rows_of(fat, "rows", schema)
@@ -193,45 +202,52 @@ class StreamLowering:
         return sum(1 for c in node.inputs[0].columns if is_order(c.name)) if self._feeds_another(node) else 0
 
     def _spec(self, node: Operator) -> StreamSpec:
-        assert not isinstance(node, (Suppress, TableChanges)), "check_operators has refused them"
-        orders = [sum(1 for c in side.columns if is_order(c.name)) for side in node.inputs]
         emit_order = self._emit_order(node)
+        orders = [sum(1 for c in side.columns if is_order(c.name)) for side in node.inputs]
+        n_keys = self._table_before(node).config.n_keys if isinstance(node, Suppress) else node.config.n_keys
+        if isinstance(node, Suppress):
+            orders = [sum(1 for c in self._table_before(node).columns if is_order(c.name))]
         return StreamSpec(
             operator=f"{node.config.name}_{self.plan.operators().index(node) + 1}",
-            make_logic=_logic(node, emit_order),
+            make_logic=self._logic(node, emit_order),
             fingerprint=" | ".join(
                 [*(side.sql for side in node.inputs), str(node.config), f"{emit_order} TASKS {self.tasks}"]
             ),
             tasks=self.tasks,
             order_columns=tuple(orders),
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
-            n_keys=node.config.n_keys,
+            n_keys=n_keys,
+            counters=TABLE_COUNTERS if isinstance(node, (Aggregation, TableChanges, Suppress)) else COUNTERS,
             cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
         )
+
+    def _logic(self, node: Operator, emit_order: int) -> Callable[[], StreamLogic]:
+        """A picklable maker of the operator's logic."""
+        if isinstance(node, Suppress):
+            table = self._table_before(node)
+            has_bounds = isinstance(table, Aggregation) and table.config.window.kind != "none"
+            return partial(logics.suppress, node.config, table.config.n_keys + 2 * has_bounds)
+        if isinstance(node, TableChanges):
+            return partial(logics.table_changes, node.config, emit_order)
+        if isinstance(node, Deduplicate):
+            return partial(logics.deduplicate, deduplicate_config(node), emit_order)
+        if isinstance(node, Aggregation):
+            return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order)
+        config = join_config(node)
+        if isinstance(config, AsOfJoinConfig):
+            return partial(logics.as_of_join, config, emit_order)
+        return partial(logics.table_lookup, config, emit_order)
 
     # LATE TO
 
     def _late(self, operators: tuple[Operator, ...]) -> tuple[LateOutput, ...]:
         check_late(self.plan)
         return tuple(
-            _late_output(table, side, node)
+            late_output(table, side, node)
             for node in operators
-            for side, table in enumerate(_late_tables(node))
+            for side, table in enumerate(late_tables(node))
             if table is not None
         )
-
-
-def _logic(node: Operator, emit_order: int) -> Callable[[], StreamLogic]:
-    """A picklable maker of the operator's logic."""
-    if isinstance(node, Deduplicate):
-        return partial(logics.deduplicate, deduplicate_config(node), emit_order)
-    if isinstance(node, Aggregation):
-        return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order)
-    assert isinstance(node, KeyedJoin), "check_operators has refused the others"
-    config = join_config(node)
-    if isinstance(config, AsOfJoinConfig):
-        return partial(logics.as_of_join, config, emit_order)
-    return partial(logics.table_lookup, config, emit_order)
 
 
 def _read_by(fragment: Fragment, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
@@ -239,59 +255,4 @@ def _read_by(fragment: Fragment, frames: Mapping[str, DataFrame]) -> dict[str, D
 
 
 def _schema(node: Operator) -> StructType:
-    return _of_ddl(", ".join(f"`{column.name}` {column.type}" for column in node.columns))
-
-
-def _of_ddl(ddl: str) -> StructType:
-    schema = StructType.fromDDL(ddl) if ddl else StructType()
-    assert isinstance(schema, StructType)
-    return schema
-
-
-def check_operators(plan: Plan) -> None:
-    """Refuse what runs in replay only.
-
-    Raises:
-        UnsupportedError: the updates of a table are read, or wait.
-    """
-    for node in plan.operators():
-        if isinstance(node, (Suppress, TableChanges)):
-            what = "EMIT EVERY" if isinstance(node, Suppress) else f"The changes of the table `{node.table}`"
-            raise UnsupportedError("UNSUPPORTED.TABLE_ON_SPARK", plan.text, (0, len(plan.text)), what=what)
-
-
-def check_late(plan: Plan) -> None:
-    """Only the last operator of a live query may have LATE TO: a batch function gets the rows of one frame.
-
-    Raises:
-        UnsupportedError: another one has.
-    """
-    for node in plan.operators()[:-1]:
-        for table in _late_tables(node):
-            if table is not None:
-                raise UnsupportedError("STREAMING.LATE_TO_INNER", plan.text, late_span(plan.text), table=table)
-
-
-def _late_tables(node: Operator) -> tuple[str | None, ...]:
-    """Per input the table of its refused rows: of the clause, and of the table's definition."""
-    if not isinstance(node, KeyedJoin):
-        return (node.late_to,)
-    entry: Entry | None = next((s.entry for s in node.right.walk() if isinstance(s, Source)), None)
-    return node.late_to, entry.late_to if entry is not None else None
-
-
-def _late_output(table: str, side: int, node: Operator) -> LateOutput:
-    """Refused rows of an input, under the names that the query knows."""
-    assert not isinstance(node, Suppress), "its input was judged before"
-    fragment, names = node.inputs[side], node.input_names[side]
-    payload = [f"{'_r' if side else '_l'}{n}" for n in range(len(names))]
-    types = {c.name: c.type for c in fragment.columns}
-    fields = _of_ddl(", ".join(f"`{name}` {types[name]}" for name in payload)).fields
-    stored = StructType([*fields, *_LATE_COLUMNS])
-    pairs = zip(names, fields, strict=True)
-    shown = StructType([*(StructField(name, field.dataType) for name, field in pairs), *_LATE_COLUMNS])
-
-    def make(batch: DataFrame) -> DataFrame:
-        return rows_of(batch, f"late{side}", stored).toDF(*shown.names)
-
-    return LateOutput(table, shown, make)
+    return of_ddl(", ".join(f"`{column.name}` {column.type}" for column in node.columns))

@@ -3,7 +3,7 @@
 An update has the row before and the row now. The query around the operator is applied to both, so that Spark says what
 became of each (its select list, its HAVING), and what changed follows from the two::
 
-    operator -> query over the new aggregates -> query over the old ones -> _change_type
+    operator -> query over the new values -> query over the old ones [-> suppression] -> _change_type
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
 from sqlx.arrival import is_order
-from sqlx.plan import Aggregation, Result
+from sqlx.plan import Aggregation, Result, TableChanges
 from udtf.operators.window_aggregate_stream_plan import reasons
 
 #: The column that carries what the query does not know through it, and the one that says what passed its condition.
@@ -28,29 +28,27 @@ _BOUNDS = ("__ws", "__we")
 Around = Callable[[DataFrame], DataFrame]
 
 
-def answered_schema(node: Aggregation, types: StructType, orders: int) -> StructType:
-    """The columns that the live logic of an aggregation gives out.
+def answered_schema(node: Aggregation | TableChanges, types: StructType, orders: int) -> StructType:
+    """The columns that the live logic of an operator that keeps a table gives out.
 
     Args:
         node: the operator.
         types: of its result columns.
         orders: how many order columns its input has, where they are in the output too.
     """
-    fields = [StructField(f.name, LongType()) if f.name in _BOUNDS else f for f in _shown(types)]
-    if not node.config.is_final:
+    shown = [f for f in types.fields if f.name.startswith(("__k", "__a", "_l", *_BOUNDS))]
+    fields = [StructField(f.name, LongType()) if f.name in _BOUNDS else f for f in shown]
+    if isinstance(node, TableChanges) or not node.config.is_final:
         fields += [StructField(name, BooleanType()) for name in ("__was", "__is")]
-        fields += [StructField(_old(f.name), f.dataType) for f in _shown(types) if f.name.startswith("__a")]
+        fields += [StructField(_old(f.name), f.dataType) for f in shown if f.name.startswith(("__a", "_l"))]
     fields.append(StructField("__time", LongType()))
     carried = [f for f in types.fields if is_order(f.name)] if orders else []
     return StructType([*fields, *carried])
 
 
-def _shown(types: StructType) -> list[StructField]:
-    return [f for f in types.fields if f.name.startswith(("__k", "__a", *_BOUNDS))]
-
-
 def _old(name: str) -> str:
-    return f"__b{name[len('__a') :]}"
+    """Where the old value of a column stands."""
+    return name.replace("__a", "__b", 1) if name.startswith("__a") else name.replace("_l", "_b", 1)
 
 
 def uncompiled(node: Aggregation) -> list[str]:
@@ -72,64 +70,84 @@ def with_times(rows: DataFrame) -> DataFrame:
     return rows.withColumns({**bounds, "__event_time": F.timestamp_micros(F.col("__time"))}).drop("__time")
 
 
-def changes(updates: DataFrame, around: Around, result: Result) -> DataFrame:
-    """Updates of a table as the changes of the query's result (semantics.md A, 5.2).
+def two_sided(updates: DataFrame, around: Around, result: Result) -> DataFrame:
+    """Each update with what the query shows of the row before, of the row now, and of a deletion (semantics.md 5.2).
 
     Args:
-        updates: key, bounds, `__a0 ..`, `__b0 ..`, `__was`, `__is`.
+        updates: key, bounds, the new values, the old values, `__was`, `__is`, and what is handed on.
         around: the query, with CARRY handed on, and PASSES: whether its condition holds.
-        result: what the changes look like.
+        result: what the result is.
+
+    Returns:
+        the columns of `updates`, and the structs `__old`, `__new` (NULL: no such row) and `__gone`.
     """
-    aggregates = [name for name in updates.columns if name.startswith("__a")]
-    everything = F.struct(*[F.col(name) for name in updates.columns])
-    new = around(updates.withColumn(CARRY, everything))
+    news = [name for name in updates.columns if name.startswith(("__a", "_l"))]
+    new = around(updates.withColumn(CARRY, F.struct(*[F.col(name) for name in updates.columns])))
     names = [name for name in new.columns if name not in (CARRY, PASSES)]
     shown = F.struct(*[F.col(f"`{name}`") for name in names])
-    passed = new.select(CARRY, shown.alias("__new"), F.coalesce(F.col(PASSES), F.lit(False)).alias("__new_passes"))
-    before = {name: F.col(f"{CARRY}.{_old(name)}") for name in aggregates}
-    others = [F.col(f"{CARRY}.{name}").alias(name) for name in updates.columns if name not in aggregates]
-    both = F.struct(
-        F.col("__new"), F.col("__new_passes"), F.col(f"{CARRY}.__was").alias("was"), F.col(f"{CARRY}.__is").alias("is")
+    passes = F.coalesce(F.col(PASSES), F.lit(False))
+    first = new.select(CARRY, shown.alias("row"), passes.alias("passes"))
+    kept = [F.col(f"{CARRY}.{name}").alias(name) for name in updates.columns if name not in news]
+    before = [F.col(f"{CARRY}.{_old(name)}").alias(name) for name in news]
+    both = F.struct(CARRY, "row", "passes").alias(CARRY)
+    second = around(first.select(*kept, *before, both))
+    inner = f"{CARRY}.{CARRY}"
+    row = F.col(f"{CARRY}.row")
+    found = second.select(
+        f"{inner}.*",
+        F.when(F.col(f"{inner}.__was") & passes, shown).alias("__old"),
+        F.when(F.col(f"{inner}.__is") & F.col(f"{CARRY}.passes"), row).alias("__new"),
+        _gone(names, row, result.keys).alias("__gone"),
     )
-    old = around(passed.select(*others, *[column.alias(name) for name, column in before.items()], both.alias(CARRY)))
-    row, is_before, is_now = F.col(f"{CARRY}.__new"), _both("was", PASSES), _both("is", f"{CARRY}.__new_passes")
-    if result.shape == "changelog":
-        found = _exact(shown, row, is_before, is_now)
-    else:
-        found = _upsert(names, row, is_before, is_now, result)
-    return old.select(F.explode(found).alias("__change")).select("__change.row.*", f"__change.{CHANGE_TYPE}")
+    return found.where("__old IS NOT NULL OR __new IS NOT NULL") if result.filters else found
 
 
-def _both(exists: str, passes: str) -> Column:
-    return F.col(f"{CARRY}.{exists}") & F.coalesce(F.col(passes), F.lit(False))
+def _gone(names: list[str], row: Column, keys: tuple[int, ...]) -> Column:
+    """The key of a row that is deleted, NULL in all other columns."""
+    shown = [row[name] if n in keys else F.when(F.lit(False), row[name]) for n, name in enumerate(names)]
+    return F.struct(*[column.alias(name) for name, column in zip(names, shown, strict=True)])
 
 
-def _change(row: Column, kind: str | Column) -> Column:
+def as_changes(updates: DataFrame, shape: str) -> DataFrame:
+    """Updates with both sides as rows that end in `_change_type` (semantics.md A)."""
+    found = _exact() if shape == "changelog" else F.array(_upsert())
+    exploded = updates.select(F.explode(found).alias("__change"))
+    return exploded.select("__change.row.*", f"__change.{CHANGE_TYPE}")
+
+
+def _change(row: str, kind: str | Column) -> Column:
     kind = F.lit(kind) if isinstance(kind, str) else kind
-    return F.struct(row.alias("row"), kind.alias(CHANGE_TYPE))
+    return F.struct(F.col(row).alias("row"), kind.alias(CHANGE_TYPE))
 
 
-def _upsert(names: list[str], row: Column, is_before: Column, is_now: Column, result: Result) -> Column:
-    """One change; none where a condition keeps both rows out."""
-    gone = F.struct(
-        *[
-            (row[name] if n in result.keys else F.when(F.lit(False), row[name])).alias(name)
-            for n, name in enumerate(names)
-        ]
-    )
-    deletes = is_before if result.filters else ~F.col(f"{CARRY}.is")
-    kind = F.when(is_before, "update_after").otherwise("insert")
-    return F.filter(
-        F.array(
-            F.when(is_now, _change(row, kind)).when(is_before | deletes, _change(gone, "delete")),
-        ),
-        lambda change: change.isNotNull(),
-    )
+def _upsert() -> Column:
+    """One change an update."""
+    kind = F.when(F.col("__old").isNotNull(), "update_after").otherwise("insert")
+    return F.when(F.col("__new").isNotNull(), _change("__new", kind)).otherwise(_change("__gone", "delete"))
 
 
-def _exact(old: Column, new: Column, is_before: Column, is_now: Column) -> Column:
+def _exact() -> Column:
     """The pair of an update, the row that a deletion removes, and nothing where nothing changed."""
-    same = is_before & is_now & F.to_json(F.struct(old.alias("x"))).eqNullSafe(F.to_json(F.struct(new.alias("x"))))
-    before = F.when(is_before & ~same, _change(old, F.when(is_now, "update_before").otherwise("delete")))
-    after = F.when(is_now & ~same, _change(new, F.when(is_before, "update_after").otherwise("insert")))
+    is_before, is_now = F.col("__old").isNotNull(), F.col("__new").isNotNull()
+    differs = ~F.col("__old").eqNullSafe(F.col("__new"))
+    before = F.when(is_before & differs, _change("__old", F.when(is_now, "update_before").otherwise("delete")))
+    after = F.when(is_now & differs, _change("__new", F.when(is_before, "update_after").otherwise("insert")))
     return F.filter(F.array(before, after), lambda change: change.isNotNull())
+
+
+# suppression
+
+
+def waiting(updates: DataFrame, n_keys: int) -> DataFrame:
+    """Updates with both sides in the shape in which they wait: key with bounds, time, the three rows, the order."""
+    keys = [F.col(f"__k{n}") for n in range(n_keys)]
+    bounds = [F.unix_micros(F.col(name)) for name in _BOUNDS if name in updates.columns]
+    named = [column.alias(f"__k{n}") for n, column in enumerate([*keys, *bounds])]
+    orders = [name for name in updates.columns if is_order(name)]
+    return updates.select(*named, F.col("__event_time").alias("__time"), "__old", "__new", "__gone", *orders)
+
+
+def waited_schema(waits: StructType) -> StructType:
+    """The columns of updates that have waited."""
+    fields = [f for f in waits.fields if not is_order(f.name)]
+    return StructType([StructField("__time", LongType()) if f.name == "__time" else f for f in fields])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.aggregation import aggregate_block
 from sqlx.bounded_windows import bounded_block
+from sqlx.cut import with_clause
 from sqlx.dialect import Span
 from sqlx.emission import suppress_config
 from sqlx.plan import Aggregation, Fragment, Suppress
@@ -28,8 +29,10 @@ def finish_block(compiler: Compiler, block: Block) -> None:
     if not block.items:
         return
     tail = read_tail(compiler.text, block)
-    from_text = compiler.edits.render(Span(block.items[0].start, block.items[-1].end))
-    if not compiler.streaming or not compiler.reads(from_text):
+    relations = Span(block.items[0].start, block.items[-1].end)
+    from_text = compiler.edits.render(relations)
+    read = with_clause(compiler.text, compiler.edits, block.level, relations) + from_text
+    if not compiler.streaming or not compiler.reads(read):
         bounded_block(compiler, block, tail)
     elif groups(compiler.text, block, tail):
         aggregate_block(compiler, block, tail, from_text)

@@ -148,6 +148,8 @@ class Scanner:
             return True
         if cursor.word() == "WINDOW":  # window(ts, …) and window.start, no clause that names windows
             return cursor.word(2) != "AS"
+        if cursor.word() == "GROUP" and before.word == "WITHIN":  # WITHIN GROUP (ORDER BY …)
+            return True
         if cursor.word() == "EXCEPT":
             return before.text == "*" and cursor.symbol(1) == "("
         if cursor.word() == "FROM" and before.word == "DISTINCT":

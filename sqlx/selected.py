@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from sqlx.aggregates import AggregateCall, find_aggregates
 from sqlx.clauses import QueryTail
 from sqlx.dialect import Span, Token, quoted, tokenize, tokenize_span
+from sqlx.errors import BindError
+from sqlx.same_expression import is_chain, match, normal
 from sqlx.structure import Block
 from sqlx.tail_reader import items_of
-from sqlx.window_functions import WindowCall
+from sqlx.window_functions import CALLS, WindowCall
 
 _QUANTIFIERS = frozenset({"DISTINCT", "ALL"})
 
@@ -63,11 +67,6 @@ def groups(text: str, block: Block, tail: QueryTail) -> bool:
     return bool(find_aggregates(text, tokenize_span(text, block.select)))
 
 
-def normal(tokens: tuple[Token, ...]) -> tuple[str, ...]:
-    """An expression as it can be compared with another: names and words whatever their case."""
-    return tuple(t.name.lower() if t.is_name else t.text for t in tokens)
-
-
 @dataclass
 class Grouping:
     """What a GROUP BY groups by.
@@ -94,7 +93,7 @@ class Replaced:
     Attributes:
         span: of the piece.
         sql: the new text.
-        kind: 'key', 'window' or 'aggregate'.
+        kind: 'key', 'window', 'aggregate', or in HAVING 'alias'.
         number: of the key.
         shown: the name of the column where the piece is a whole item without an alias.
     """
@@ -112,12 +111,37 @@ class Replacer:
     Args:
         text: the statement.
         grouping: what it groups by.
+        columns: lower-case names of the columns that the block reads.
     """
 
-    def __init__(self, text: str, grouping: Grouping) -> None:
-        self.text, self.grouping = text, grouping
+    def __init__(self, text: str, grouping: Grouping, columns: Container[str] = ()) -> None:
+        self.text, self.grouping, self._columns = text, grouping, columns
         self.calls: list[AggregateCall] = []
         self._keys = [normal(key) for key in grouping.keys]
+
+    def having(self, tokens: tuple[Token, ...], items: list[Item], selected: list[list[Replaced]]) -> list[Replaced]:
+        """What is to be replaced in HAVING, which may call a selected item by its alias.
+
+        Args:
+            tokens: of the condition.
+            items: of the select list.
+            selected: what is to be replaced in each of them.
+
+        Raises:
+            TemporalSqlError: as `pieces`.
+        """
+        found = self.pieces(tokens)
+        named = {i.alias.name.lower(): n for n, i in reversed(list(enumerate(items))) if i.alias is not None}
+        inside = [piece.span for piece in found if piece.kind == "aggregate"]
+        for at, token in enumerate(tokens):
+            around = (tokens[at - 1].text if at else "", tokens[at + 1].text if at + 1 < len(tokens) else "")
+            number = named.get(token.name.lower()) if token.is_name and around[0] != "." and around[1] != "(" else None
+            if number is None or any(span.start <= token.start < span.end for span in inside):
+                continue
+            sql = f"({_written(self.text, items[number].span, selected[number])})"
+            found = [piece for piece in found if piece.span.start != token.start]
+            found.append(Replaced(Span(token.start, token.end), sql, "alias"))
+        return found
 
     def pieces(self, tokens: tuple[Token, ...]) -> list[Replaced]:
         """What is to be replaced in an expression, in order; aggregates are numbered over all expressions.
@@ -152,29 +176,12 @@ class Replacer:
         if before == "." or not tokens[at].text:
             return None
         for number, key in enumerate(self._keys):
-            length = self._match(tokens, at, key)
+            length = match(tokens, at, key, self._columns)
             if length:
                 span = Span(tokens[at].start, tokens[at + length - 1].end)
-                shown = tokens[at + length - 1].name if _is_chain(key) else span.of(self.text)
+                shown = tokens[at + length - 1].name if is_chain(key) else span.of(self.text)
                 return Replaced(span, f"__k{number}", "key", number, shown)
         return None
-
-    def _match(self, tokens: tuple[Token, ...], at: int, key: tuple[str, ...]) -> int:
-        """How many tokens spell the key from a position on; 0: they do not. `o.k` and `k` are the same column."""
-        length = len(key)
-        if normal(tokens[at : at + length]) == key:
-            follows = tokens[at + length].text if at + length < len(tokens) else ""
-            if not _is_chain(key) or follows not in (".", "("):
-                return length
-        if not _is_chain(key):
-            return 0
-        chain = 1
-        while at + chain + 1 < len(tokens) and tokens[at + chain].text == "." and tokens[at + chain + 1].is_name:
-            chain += 2
-        own = normal(tokens[at : at + chain])
-        follows = tokens[at + chain].text if at + chain < len(tokens) else ""
-        is_same = min(len(own), len(key)) == 1 and own[-1] == key[-1]
-        return chain if tokens[at].is_name and is_same and follows != "(" else 0
 
     def _window(self, tokens: tuple[Token, ...], at: int) -> Replaced | None:
         grouping, token = self.grouping, tokens[at]
@@ -185,6 +192,7 @@ class Replacer:
             sql = grouping.bounds[name]
             return Replaced(Span(token.start, token.end), sql, "window", shown=name)
         if grouping.window is None:
+            self._check_call(name, tokens, at)
             return None
         call = normal(_tokens(self.text, grouping.window.span))
         if normal(tokens[at : at + len(call)]) == call:
@@ -195,23 +203,47 @@ class Replacer:
         names = {grouping.window.column, (grouping.window_alias or grouping.window.column).lower()}
         if name in names and (at + 1 == len(tokens) or tokens[at + 1].text != "("):
             return self._bounds(tokens, at, at + 1)
+        self._check_call(name, tokens, at)
         return None
+
+    def _check_call(self, name: str, tokens: tuple[Token, ...], at: int) -> None:
+        """Refuse `session_window.start` where there is no such window."""
+        if name in CALLS and name not in self._columns and _field(tokens, at + 1) in _BOUNDS:
+            self._refuse_field(tokens, at, at + 1)
+
+    def _refuse_field(self, tokens: tuple[Token, ...], at: int, end: int) -> NoReturn:
+        span = Span(tokens[at].start, tokens[end + 1].end)
+        raise BindError("WINDOW.NO_BOUND", self.text, span.pair, found=span.of(self.text))
 
     def _bounds(self, tokens: tuple[Token, ...], at: int, end: int) -> Replaced:
         """The window itself, or its start or end."""
         assert self.grouping.window is not None
-        field_name = tokens[end + 1].name.lower() if end + 1 < len(tokens) and tokens[end].text == "." else ""
-        if field_name in ("start", "end"):
+        field_name = _field(tokens, end)
+        if field_name in _BOUNDS:
             span = Span(tokens[at].start, tokens[end + 1].end)
-            return Replaced(span, "__ws" if field_name == "start" else "__we", "window", shown=field_name)
+            return Replaced(span, _BOUNDS[field_name], "window", shown=field_name)
+        if field_name:
+            self._refuse_field(tokens, at, end)
         struct = "named_struct('start', __ws, 'end', __we)"
         shown = self.grouping.window_alias or self.grouping.window.column
         return Replaced(Span(tokens[at].start, tokens[end - 1].end), struct, "window", shown=shown)
 
 
-def _is_chain(key: tuple[str, ...]) -> bool:
-    """Whether a key is a column: names with dots between them."""
-    return all(part == "." if n % 2 else part.isidentifier() for n, part in enumerate(key)) and len(key) % 2 == 1
+_BOUNDS = {"start": "__ws", "end": "__we"}
+
+
+def _field(tokens: tuple[Token, ...], at: int) -> str:
+    """The lower-case name behind a dot at a position, or ""."""
+    return tokens[at + 1].name.lower() if at + 1 < len(tokens) and tokens[at].text == "." else ""
+
+
+def _written(text: str, span: Span, pieces: list[Replaced]) -> str:
+    """An expression with its pieces replaced."""
+    written, at = [], span.start
+    for piece in sorted(pieces, key=lambda piece: piece.span.start):
+        written += [text[at : piece.span.start], piece.sql]
+        at = piece.span.end
+    return "".join([*written, text[at : span.end]])
 
 
 def _tokens(text: str, span: Span) -> tuple[Token, ...]:

@@ -7,9 +7,22 @@ from typing import TYPE_CHECKING
 from sqlx.clauses import AsOfClause, DeduplicateClause
 from sqlx.live_facts import live_facts
 from sqlx.lower import estimated
+from sqlx.lower_tables import uncompiled
 from sqlx.operators.as_of_join import duration
-from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan, PlanNode, Source, TableLookup
+from sqlx.plan import (
+    Aggregation,
+    AsOfJoin,
+    Deduplicate,
+    Fragment,
+    Plan,
+    PlanNode,
+    Source,
+    Suppress,
+    TableChanges,
+    TableLookup,
+)
 from sqlx.scanner import scan
+from sqlx.stage_tables import facts, tail_clauses, title
 from sqlx.structure import Join, Relation
 from udtf.spark.stream_conf import configured_tasks
 
@@ -54,6 +67,8 @@ def _clauses(text: str) -> list[str]:
             found += [(j.span.start, _as_of_clause(text, j, j.as_of)) for j in item.joins if j.as_of is not None]
             for relation in (item.relation, *(join.relation for join in item.joins)):
                 found += _deduplications(text, relation)
+        for block in level.blocks:
+            found += tail_clauses(text, block)
         found += [(p.clause.head.start, _deduplicate_clause(text, "the query", p.clause)) for p in level.pipes]
     return [f"line {text.count(chr(10), 0, start) + 1}: {line}" for start, line in sorted(found)]
 
@@ -101,6 +116,8 @@ def _title(node: PlanNode) -> str:
         return f"lookup ({node.config.join}) of the current row of {node.table}"
     if isinstance(node, Deduplicate):
         return f"deduplicate {node.table}, the {node.config.keep} of rows within {duration(node.config.interval_us)}"
+    if isinstance(node, (Aggregation, TableChanges, Suppress)):
+        return title(node)
     if isinstance(node, Source):
         return f"{node.entry.kind} {node.entry.name}"
     return "Spark SQL" if node.inputs or not isinstance(node, Fragment) else "Spark SQL (no operator below)"
@@ -111,6 +128,8 @@ def _facts(node: PlanNode, spark: SparkSession | None) -> list[tuple[str, str]]:
         return _as_of_facts(node, spark)
     if isinstance(node, Deduplicate):
         return _deduplicate_facts(node)
+    if isinstance(node, (Aggregation, TableChanges, Suppress)):
+        return facts(node, uncompiled(node) if isinstance(node, Aggregation) else None)
     if isinstance(node, Fragment) and node.columns:
         return [("columns", ", ".join(f"{c.name} {c.type}" for c in node.columns))]
     return []

@@ -17,6 +17,7 @@ from sqlx.clauses import QueryTail
 from sqlx.dialect import Span, quoted
 from sqlx.emission import check_emission
 from sqlx.errors import BindError, UnsupportedError
+from sqlx.join_inputs import with_carried
 from sqlx.plan import Fragment, Result, Source, TableChanges
 from sqlx.reads import live_read
 from sqlx.scope import name_chains
@@ -36,6 +37,17 @@ def table_of(compiler: Compiler, block: Block) -> Entry | None:
     return entry if entry is not None and entry.is_table else None
 
 
+def check_every(compiler: Compiler, tail: QueryTail, entry: Entry | None) -> None:
+    """Updates of an upsert table can wait: nothing else that is not grouped has any, or they may not (3.1).
+
+    Raises:
+        BindError: EMIT EVERY stands behind something else.
+    """
+    if tail.emit is not None and tail.emit.kind == "every" and (entry is None or entry.kind != "upsert"):
+        condition = "EMIT.EVERY_STREAM" if entry is None else "EMIT.EVERY_VERSIONED"
+        raise BindError(condition, compiler.text, tail.emit.head.pair, name=entry.name if entry else "")
+
+
 def ungrouped_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
     """Compile a live block that groups nothing: it shows rows of a stream, or of a table as they change.
 
@@ -44,10 +56,7 @@ def ungrouped_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
     """
     check_emission(compiler, block, tail, None)
     entry = table_of(compiler, block)
-    every = tail.emit is not None and tail.emit.kind == "every"
-    if every and tail.emit is not None and (entry is None or entry.kind != "upsert"):
-        condition = "EMIT.EVERY_STREAM" if entry is None else "EMIT.EVERY_VERSIONED"
-        raise BindError(condition, compiler.text, tail.emit.head.pair, name=entry.name if entry else "")
+    check_every(compiler, tail, entry)
     if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and entry is None:
         shape, span = tail.emit.shape.upper(), tail.emit.options["AS"]
         raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", compiler.text, span.pair, mode=f"AS {shape}")
@@ -68,7 +77,25 @@ def _table(compiler: Compiler, block: Block, tail: QueryTail, entry: Entry) -> N
     emit = tail.emit
     keys = _keys(compiler, block, entry)
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
-    compiler.result = Result(shape, keys, filters=tail.where is not None)
+    around = _around(compiler, block, tail)
+    compiler.result = Result(shape, keys, filters=tail.where is not None, around=around)
+
+
+def _around(compiler: Compiler, block: Block, tail: QueryTail) -> str:
+    """The query once more with its condition as a column, and what is handed on."""
+    edits = compiler.edits
+    assert block.select is not None, "the caller has looked"
+    condition = "true" if tail.where is None else edits.render(tail.where)
+    relation = edits.render(block.items[0].relation.span).replace("(SELECT ", "(SELECT __carry, ", 1)
+    select = edits.render(block.select)
+    shown = ", ".join(quoted(column.name) for column in _entry_columns(compiler, block))
+    items = ", ".join(shown if item.strip() == "*" else item.strip() for item in [select])
+    return f"SELECT {items}, ({condition}) AS __passes, __carry FROM {relation}"
+
+
+def _entry_columns(compiler: Compiler, block: Block) -> tuple[Column, ...]:
+    entry = table_of(compiler, block)
+    return entry.columns if entry is not None else ()
 
 
 def _node(compiler: Compiler, relation: Relation, entry: Entry) -> TableChanges:
@@ -78,16 +105,22 @@ def _node(compiler: Compiler, relation: Relation, entry: Entry) -> TableChanges:
     items += [f"({entry.delete_when}) AS __deleted"] if entry.delete_when else []
     items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(entry.columns)]
     if compiler.carries and live.arrival is not None:
-        items += live.arrival.of(alias_text(entry).strip("`")).items
+        arrival = live.arrival.of(alias_text(entry).strip("`"))
+        items += [f"{arrival.time} AS __time", *arrival.items]
     sql = f"SELECT {', '.join(items)} FROM {live.name} AS {alias_text(entry)}"
     fragment = Fragment(sql, compiler.columns_of(sql), compiler.reads(sql))
     number = sum(1 for node in compiler.nodes.values() if isinstance(node, TableChanges)) + 1
     names = [column.name.lower() for column in entry.columns]
+    shown = tuple(Column(f"_l{n}", column.type) for n, column in enumerate(entry.columns))
+    if compiler.carries:
+        types = {column.name: column.type for column in fragment.columns}
+        keys = tuple(Column(f"__k{n}", types[f"__k{n}"]) for n in range(len(entry.keys)))
+        shown = with_carried((*keys, *shown), fragment.columns)
     return TableChanges(
         f"__sqlx_tab{number}",
         fragment,
         TableChangesConfig(n_keys=len(entry.keys), max_future_us=entry.max_future_us),
-        tuple(Column(f"_l{n}", column.type) for n, column in enumerate(entry.columns)),
+        shown,
         entry.name,
         tuple(names.index(key.lower()) for key in entry.keys),
         entry.late_to,

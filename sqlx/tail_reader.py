@@ -17,7 +17,7 @@ _PAIRS = frozenset({("GROUP", "BY"), ("GRACE", "PERIOD"), ("GRACE", "INTERVAL"),
 _EMITS = frozenset({"FINAL", "ON", "AFTER", "CHANGES", "EVERY", "CORRECTIONS"})
 _GROUPING_SETS = frozenset({"ROLLUP", "CUBE"})
 _INSIDE = frozenset(  # behind one of these words EMIT is a column
-    "AND OR NOT IN LIKE ILIKE RLIKE IS BETWEEN DIV CASE WHEN THEN ELSE DISTINCT FROM WHERE BY HAVING LIMIT OFFSET".split()
+    "AND OR NOT IN LIKE ILIKE RLIKE IS BETWEEN DIV CASE WHEN THEN ELSE DISTINCT FROM BY WHERE HAVING".split()
 )
 _SHAPES: dict[str, Shape] = {"APPEND": "append", "UPSERT": "upsert", "CHANGELOG": "changelog"}
 _FULL: dict[tuple[str, ...], WhenFull] = {("EMIT", "EARLY"): "emit", ("FAIL",): "fail", ("SPILL",): "spill"}
@@ -85,7 +85,8 @@ class _TailReader:
         if taken is not None:
             raise TemporalParseError("EMIT.DUPLICATE_OPTION", cursor.text, cursor.span_from(start).pair, option=name)
         if not cursor.done and not self._starts_clause():
-            cursor.fail("AS, BUFFER MAX, WHEN FULL, IDLE TIMEOUT or the end" if word == "EMIT" else "a clause or the end")
+            options = "AS, BUFFER MAX, WHEN FULL, IDLE TIMEOUT or the end"
+            cursor.fail(options if word == "EMIT" else "a clause or the end")
 
     def _name(self) -> str:
         parts = [self.cursor.expect_name("the name of a table")]
@@ -160,7 +161,8 @@ def read_emit(cursor: Cursor) -> EmitClause:
     if clause.kind == "every":
         clause.every_us, cursor.index = parse_interval(cursor.tokens, cursor.index, "EMIT EVERY", cursor.text)
         if not cursor.take("PER", "KEY"):
-            cursor.fail("PER KEY", "The interval counts for each key on its own: EMIT EVERY INTERVAL '5' SECONDS PER KEY.")
+            hint = "The interval counts for each key on its own: EMIT EVERY INTERVAL '5' SECONDS PER KEY."
+            cursor.fail("PER KEY", hint)
     clause.head = cursor.span_from(start)
     cursor.options(clause.options, lambda: _option(cursor, clause), "EMIT.DUPLICATE_OPTION")
     clause.span = cursor.span_from(start)
@@ -176,10 +178,10 @@ def _kind(cursor: Cursor, start: int) -> EmitKind:
         return "every"
     if cursor.take("CORRECTIONS"):
         raise UnsupportedError("UNSUPPORTED.EMIT_CORRECTIONS", cursor.text, cursor.span_from(start).pair)
+    expected = "FINAL, CHANGES, EVERY, ON WINDOW CLOSE or AFTER WINDOW CLOSE"
     if cursor.word() in ("ON", "AFTER"):
-        cursor.index += 1
-        cursor.fail("WINDOW CLOSE")
-    cursor.fail("FINAL, CHANGES, EVERY, ON WINDOW CLOSE or AFTER WINDOW CLOSE")
+        cursor.index, expected = cursor.index + 1, "WINDOW CLOSE"
+    return cursor.fail(expected)
 
 
 def _option(cursor: Cursor, clause: EmitClause) -> str | None:

@@ -59,8 +59,15 @@ def window_call(text: str, tokens: tuple[Token, ...]) -> WindowCall | None:
         inner.fail("`,` or `)`")
     span = Span(tokens[0].start, tokens[-1].end)
     if not 2 <= len(arguments) <= _MOST_ARGUMENTS[name]:
-        wanted = _WANTED.get(name, "a time and a length")
-        raise BindError("WINDOW.ARGUMENTS", text, span.pair, function=name, wanted=wanted, count=f"{len(arguments)} argument{'s' if len(arguments) != 1 else ''}")
+        wanted, plural = _WANTED.get(name, "a time and a length"), "s" * (len(arguments) != 1)
+        raise BindError(
+            "WINDOW.ARGUMENTS",
+            text,
+            span.pair,
+            function=name,
+            wanted=wanted,
+            count=f"{len(arguments)} argument{plural}",
+        )
     lengths = [length_us(text, argument, name) for argument in arguments[1:]]
     return WindowCall(span, name, arguments[0], _window(text, name, arguments, lengths))
 

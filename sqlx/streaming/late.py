@@ -12,7 +12,8 @@ from sqlx.streaming.sinks import FileSink, Sink, find_sink
 from sqlx.streaming.tables import StreamTable, columns_of, qualified
 
 if TYPE_CHECKING:
-    from sqlx.lower_stream import LateOutput, LiveQuery
+    from sqlx.lower_late import LateOutput
+    from sqlx.lower_stream import LiveQuery
     from sqlx.streaming.checkpoint import Checkpoint
     from sqlx.streaming.start import Starter
 

@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
 
+from udtf.metrics import GAUGES as METRIC_GAUGES
+from udtf.stream.spec import MAXIMA
+
 #: Counters that say how things are, not what was added.
-GAUGES = frozenset({"buffered_rows", "buffered_bytes", "state_rows", "state_bytes"})
+GAUGES = METRIC_GAUGES | {"state_rows", "state_bytes"}
 _LATEST = "max_event_time"
 _RESTORES = ("restored_cache", "restored_tail", "restored_snapshot")
 _SHOWN = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
@@ -67,7 +70,7 @@ class Totals:
                 continue
             if name in GAUGES:
                 total[name] = value
-            elif name == _LATEST:
+            elif name in MAXIMA:
                 total[name] = max(value, total.get(name, value))
             else:
                 total[name] = total.get(name, 0) + value
@@ -109,7 +112,27 @@ class Totals:
         yield from ((name, str(self.sum(name))) for name in names)
         for name in ("buffered_rows", "buffered_bytes"):
             yield name, str(self.sum(name))
+        if any("records" in counters for counters in self.observed.values()):
+            yield from self._of_suppression()
         yield "state_rows", str(self.state_rows)
         yield "state_bytes", str(self.state_bytes)
         yield from ((name, str(self.sum(name))) for name in _RESTORES)
         yield "restore_time", f"{self.sum('restore_us') / 1000:.0f} ms"
+
+    def _of_suppression(self) -> Iterator[tuple[str, str]]:
+        """The metrics of KIP-328, by its names; lateness is of event time."""
+        yield "record_lateness_avg", _milliseconds(self.sum("record_lateness_total") / max(1, self.sum("records")))
+        yield "record_lateness_max", _milliseconds(self.sum("record_lateness_max"))
+        for name in ("late_record_drop", "expired_window_record_drop"):
+            yield name, str(self.sum(name))
+        yield "suppression_buffer_count_current", str(self.sum("buffered_rows"))
+        yield "suppression_buffer_count_max", str(self.sum("suppression_buffer_count_max"))
+        yield "suppression_buffer_size_current", str(self.sum("buffered_bytes"))
+        yield "suppression_buffer_size_max", str(self.sum("suppression_buffer_size_max"))
+        yield "suppression_emit", str(self.sum("emitted"))
+        for name in ("evicted_early", "spilled_rows"):
+            yield name, str(self.sum(name))
+
+
+def _milliseconds(micros: float) -> str:
+    return f"{micros / 1000:.1f} ms"
