@@ -150,15 +150,14 @@ def _call(cursor: Cursor) -> AggregateCall:
             condition = _filter(cursor)
         else:
             break
+    span = cursor.span_from(start)
     if cursor.at("OVER"):
-        span = cursor.span_from(start).pair
-        raise UnsupportedError("AGGREGATE.WINDOW_FUNCTION", cursor.text, span, function=name)
+        raise UnsupportedError("AGGREGATE.WINDOW_FUNCTION", cursor.text, span.pair, function=name)
     if KEPT.get(name) in _PICKS and len(arguments) > 1:  # first(x, true) is first(x) IGNORE NULLS
         flag = arguments[1].of(cursor.text).upper()
         ignores, is_plain = ignores or flag == "TRUE", is_plain and len(arguments) == 2 and flag in ("TRUE", "FALSE")
         arguments = arguments[:1] if is_plain else arguments
     is_plain = is_plain and not (respects and KEPT.get(name, "").startswith("collect"))
-    span = cursor.span_from(start)
     return AggregateCall(span, name, arguments, distinct, ignores, condition, is_plain, is_star)
 
 

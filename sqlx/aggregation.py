@@ -95,8 +95,8 @@ def _check_grouped(group: _Group, tokens: tuple, pieces: list[Replaced]) -> None
     outside = tuple(t for t in tokens if not any(s.start <= t.start < s.end for s in covered))
     star = next((t for t in outside if t.text == "*" and (outside[0] is t or outside[-1] is t)), None)
     if star is not None:
-        span = Span(outside[0].start, star.end)
-        raise BindError("AGGREGATE.STAR", group.compiler.text, span.pair, found=span.of(group.compiler.text))
+        stars = Span(outside[0].start, star.end)
+        raise BindError("AGGREGATE.STAR", group.compiler.text, stars.pair, found=stars.of(group.compiler.text))
     for chain in name_chains(outside):
         is_column = chain[0].name.lower() in names or (len(chain) > 1 and chain[0].name.lower() in aliases)
         if is_column:

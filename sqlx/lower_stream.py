@@ -18,6 +18,7 @@ from sqlx.arrival import is_carried, is_order
 from sqlx.input_facts import deduplicate_config, join_config
 from sqlx.lower import query_frame
 from sqlx.lower_late import LateOutput, check_late, late_output, late_tables, of_ddl
+from sqlx.lower_native import SETTING, native_aggregation, strategy_of
 from sqlx.lower_tables import (
     answered_schema,
     as_changes,
@@ -91,7 +92,9 @@ def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def lower_stream(plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int) -> LiveQuery:
+def lower_stream(
+    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int, strategy: str | None = None
+) -> LiveQuery:
     """Lower a live query.
 
     Args:
@@ -99,15 +102,18 @@ def lower_stream(plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame],
         spark: the session.
         live: the frame of each live source, by its name in the plan.
         tasks: units of state of each operator.
+        strategy: how windows are aggregated, 'exact' or 'native'; None is the session's setting, or what serves best.
     """
-    return StreamLowering(plan, spark, dict(live), tasks).lower()
+    return StreamLowering(plan, spark, dict(live), tasks, strategy or spark.conf.get(SETTING, None)).lower()
 
 
 class StreamLowering:
     """One lowering; see :func:`lower_stream`."""
 
-    def __init__(self, plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], tasks: int) -> None:
-        self.plan, self.spark, self.frames, self.tasks = plan, spark, frames, tasks
+    def __init__(
+        self, plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], tasks: int, strategy: str | None
+    ) -> None:
+        self.plan, self.spark, self.frames, self.tasks, self.strategy = plan, spark, frames, tasks, strategy
         self.fat: dict[str, DataFrame] = {}
         self.waits: dict[str, StructType] = {}
         self.fingerprints: list[str] = [f"TASKS {tasks}"]
@@ -159,6 +165,9 @@ class StreamLowering:
         return query_frame(self.plan.root.sql, self.spark, _read_by(self.plan.root, frames))
 
     def _operator(self, node: Operator) -> DataFrame:
+        if isinstance(node, Aggregation) and strategy_of(node, self.plan.text, self.strategy) == "native":
+            self.fingerprints.append(f"{node.input.sql} | {node.config} native")
+            return native_aggregation(node, self._input(node, node.input))
         spec = self._spec(node)
         inputs = [self._input(node, side) for side in node.inputs]
         self.fingerprints.append(spec.fingerprint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlx.clauses import QueryTail
 from sqlx.emission import emission_text
+from sqlx.lower_native import strategy_of, strategy_words
 from sqlx.operators.as_of_join import duration
 from sqlx.plan import Aggregation, Suppress, TableChanges
 from sqlx.structure import Block
@@ -55,12 +56,13 @@ def window_words(window: Window) -> str:
     return words.get(window.kind, "key, without windows")
 
 
-def facts(node: Aggregation | TableChanges | Suppress, compiled: list[str] | None) -> Facts:
+def facts(node: Aggregation | TableChanges | Suppress, text: str, wanted: str | None) -> Facts:
     """What there is to know of a node.
 
     Args:
         node: the operator.
-        compiled: what of an aggregation is not compiled; None where nobody knows (replay).
+        text: the statement.
+        wanted: the strategy that the user has set, or None.
     """
     if isinstance(node, TableChanges):
         return [("keys", ", ".join(node.names[place] for place in node.keys))]
@@ -72,9 +74,7 @@ def facts(node: Aggregation | TableChanges | Suppress, compiled: list[str] | Non
         found.append(("late", f"{_late(config)}; kept in {node.late_to}" if node.late_to else _late(config)))
     found += _limits(config.max_rows, config.max_bytes, config.when_full)
     found += [("state", _state(node))]
-    if compiled is not None:
-        way = "compiled, whole micro-batches at a time" if not compiled else f"row by row: {'; '.join(compiled)}"
-        found.append(("strategy", f"exact, {way}"))
+    found.append(("strategy", strategy_words(node, strategy_of(node, text, wanted))))
     return [*found, *_idle(node.idle_us)]
 
 

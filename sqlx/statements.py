@@ -16,6 +16,7 @@ from sqlx.ddl import carets, parse_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
+from sqlx.lower_native import PROPERTY
 from sqlx.lower_stream import LiveQuery, lower_stream, ready
 from sqlx.parameters import substitute_parameters
 from sqlx.plan import Plan
@@ -142,7 +143,8 @@ class SessionStatements:
         binder = self._binder()
         with carets_in(statement.text, statement.query_start):
             plan = compile_query(statement.query, binder, streaming=True)
-            return lower_stream(plan, self.spark, binder.live_frames, tasks)
+            wanted = dict(statement.properties).get(PROPERTY)
+            return lower_stream(plan, self.spark, binder.live_frames, tasks, wanted)
 
     def _binder(self, portable: bool = False) -> SparkBinder:
         return SparkBinder(self.spark, self.catalog, portable, self._parser)
