@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from sqlx.plan import Aggregation, Fragment, Result
 from sqlx.scope import name_chains
 from sqlx.selected import Grouping, Item, Replaced, Replacer, alias_text, select_items
 from sqlx.structure import Block
+from sqlx.window_relations import BOUNDS, check_partition
 from udtf.operators.window_aggregate_config import Aggregate, Window
 
 if TYPE_CHECKING:
@@ -79,7 +81,12 @@ def _read(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> 
     items = select_items(text, block.select)
     check_no_aggregate(text, tokenize_span(text, tail.where), "WHERE")
     names = {column.name.lower() for column in columns}
-    grouping = read_grouping(text, tail.group, items, names, {})
+    windows = block.items[0].relation.windows
+    bounds = BOUNDS if windows is not None else {}
+    grouping = read_grouping(text, tail.group, items, names | bounds.keys(), bounds)
+    if windows is not None:
+        check_partition(text, windows, grouping.keys)
+        grouping.window = windows.call
     return _Group(compiler, block, tail, from_text, prefix, columns, items, grouping, Replacer(text, grouping, names))
 
 
@@ -164,7 +171,10 @@ def _where(group: _Group) -> str:
 
 def _payload(group: _Group) -> tuple[Column, ...]:
     """The columns of late rows: where they go to a table; in replay the driver shows them."""
-    return group.columns if group.tail.late_to is not None or not group.compiler.carries else ()
+    if group.tail.late_to is None and group.compiler.carries:
+        return ()
+    names = Counter(column.name.lower() for column in group.columns)  # a name that both sides of a join have is no one's
+    return tuple(column for column in group.columns if names[column.name.lower()] == 1)
 
 
 def _time(group: _Group) -> str:

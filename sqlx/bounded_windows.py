@@ -24,7 +24,9 @@ def bounded_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
     if not tail.ours:
         return
     items = select_items(compiler.text, block.select)
-    grouping = read_grouping(compiler.text, tail.group, items, set(), {}) if tail.group else None
+    windows = any(item.relation.windows is not None for item in block.items)
+    bounds = BOUNDS if windows else {}
+    grouping = read_grouping(compiler.text, tail.group, items, set(bounds), bounds) if tail.group else None
     check_emission(compiler, block, tail, grouping)
     emit, entry = tail.emit, table_of(compiler, block)
     if not groups(compiler.text, block, tail):

@@ -40,6 +40,7 @@ from sqlx.right_side import RightSide, RightSideReader
 from sqlx.scanner import scan
 from sqlx.scope import Visible
 from sqlx.structure import Block, FromItem, Join, Level, Relation
+from sqlx.window_relations import bounded_windows
 
 
 def compile_query(text: str, binder: Binder, streaming: bool = False) -> Plan:
@@ -96,8 +97,7 @@ class Compiler:
         check_leftovers(self.text, self.edits)
         sql = self.edits.render()
         columns = self.columns_of(sql) if self.nodes and is_query(self.text) else ()
-        fragment = Fragment(sql, columns, self.reads(sql))
-        fragment = fragment if self.every is None else suppressed(self, fragment)
+        fragment = suppressed(self, Fragment(sql, columns, self.reads(sql)))
         notes = tuple(dict.fromkeys(self.notes))
         return Plan(fragment, self.text, self.streaming, notes, self.edits.origin, self.result)
 
@@ -153,7 +153,8 @@ class Compiler:
             inner = self._item(block, relation.group)
             if relation.alias is None:
                 return inner
-        read = rewritten_read(self.text, relation, self.binder)
+        windows = None if self.streaming else bounded_windows(self.text, relation)
+        read = windows or rewritten_read(self.text, relation, self.binder)
         if read is not None:
             self.edits.replace(*read)
         self._read_live(relation, block.level)

@@ -9,6 +9,7 @@ from sqlx.cursor import Cursor
 from sqlx.deduplicate_reader import DeduplicateReader
 from sqlx.dialect import CLAUSE_PAIRS, Span, Token
 from sqlx.structure import FromItem, Join, Level, Relation
+from sqlx.window_relations import windowed
 from sqlx.words import AFTER_QUERY, JOIN_WORDS, NO_ALIAS, QUERY_WORDS, TAIL_WORDS, TRAVEL_WORDS
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class FromReader:
         if cursor.symbol() == "(":
             self.scanner.inside(cursor, level)
             span = cursor.span_from(start)
-            return Relation("function", span, span, call=parts[-1].name.lower())
+            return windowed(cursor.text, self.tokens, Relation("function", span, span, call=parts[-1].name.lower()))
         span = cursor.span_from(start)
         return Relation("name", span, span, parts=tuple(p.name for p in parts))
 

@@ -43,9 +43,10 @@ def finish_block(compiler: Compiler, block: Block) -> None:
 
 
 def suppressed(compiler: Compiler, fragment: Fragment) -> Fragment:
-    """The query with EMIT EVERY around it: its updates wait."""
+    """The query with its EMIT EVERY around it: its updates wait."""
     emit = compiler.every
-    assert emit is not None
+    if emit is None:
+        return fragment
     groups = [node for node in compiler.nodes.values() if isinstance(node, Aggregation)]
     values = tuple(n for n in range(len(fragment.columns)) if n not in compiler.result.keys)
     config = suppress_config(compiler, emit, groups[-1].config.window if groups else Window(), values)

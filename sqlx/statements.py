@@ -44,7 +44,7 @@ _SCAN = re.compile(
     "|".join(
         [rf"\b{a}{_GAP}{b}\b" for a, b in _PAIRS]
         + [rf"\b{w}\b" for w in _WORDS]
-        + [r"\bhistory\s*\(", r"\b(?:as_of|deduplicate)\s*\(", r"^\s*INSERT\b"]
+        + [r"\bhistory\s*\(", r"\b(?:as_of|deduplicate|sliding_window|DESCRIPTOR)\s*\(", r"^\s*INSERT\b"]
     ),
     re.IGNORECASE | re.DOTALL,
 )
@@ -205,7 +205,7 @@ def _has_clause(tokens: tuple[Token, ...]) -> bool:
     """Whether a refused statement holds words of ours, so that our message is better than Spark's."""
     pairs = {(a.word, b.word) for a, b in pairwise(tokens)}
     words = {t.word for t in tokens}
-    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(words & {"ASOF", "MATCH_CONDITION"})
+    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(words & {"ASOF", "MATCH_CONDITION", "DESCRIPTOR"})
 
 
 def _as_rows(text: str) -> str:

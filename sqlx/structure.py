@@ -7,9 +7,13 @@ DELAY OF``, a leading ``window(…)``, ``NEAREST … BY``, pipes) pass through u
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlx.clauses import AsOfClause, DeduplicateClause
 from sqlx.dialect import Span, Token
+
+if TYPE_CHECKING:
+    from sqlx.window_relations import WindowRelation
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Relation:
         query: the level inside the parentheses of a subquery.
         group: the relations inside the parentheses of a group.
         inner: the relation before DEDUPLICATE; deduplicate: the clause; own_alias: the alias stands behind the clause.
+        windows: the windows of TUMBLE, HOP, CUMULATE or SESSION around the plain name.
     """
 
     kind: str
@@ -52,6 +57,7 @@ class Relation:
     inner: Relation | None = None
     deduplicate: DeduplicateClause | None = None
     own_alias: bool = False
+    windows: WindowRelation | None = None
 
     @property
     def visible_name(self) -> str | None:

@@ -55,6 +55,9 @@ def ungrouped_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
         TemporalSqlError: its EMIT does not fit it.
     """
     check_emission(compiler, block, tail, None)
+    windows = next((item.relation.windows for item in block.items if item.relation.windows is not None), None)
+    if windows is not None:
+        raise BindError("WINDOW.RELATION_UNGROUPED", compiler.text, windows.call.span.pair, name=windows.name.upper())
     entry = table_of(compiler, block)
     check_every(compiler, tail, entry)
     if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and entry is None:
