@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from sqlx.errors import BindError, UnsupportedError
 from sqlx.grouping import check_key_types, read_grouping
 from sqlx.join_inputs import with_carried
 from sqlx.live_reads import check_live_left
+from sqlx.ordering import order_pieces
 from sqlx.plan import Aggregation, Fragment, Result
 from sqlx.scope import name_chains
 from sqlx.selected import Grouping, Item, Replaced, Replacer, alias_text, select_items
@@ -33,6 +34,7 @@ from udtf.operators.window_aggregate_config import Aggregate, Window
 if TYPE_CHECKING:
     from sqlx.compiler import Compiler
 
+_OWN = re.compile(r"__|_[lr]\d+$")  # columns of an operator below, which the query knows by other names
 _TIMES = ("timestamp", "timestamp_ntz")
 
 
@@ -61,14 +63,15 @@ def aggregate_block(compiler: Compiler, block: Block, tail: QueryTail, from_text
     check_emission(compiler, block, tail, group.grouping)
     selected = [group.replacer.pieces(item.tokens) for item in group.items]
     having = group.replacer.having(tokenize_span(compiler.text, tail.having), group.items, selected)
+    order = order_pieces(group.replacer, tail, group.items)
     for item, pieces in zip(group.items, selected, strict=True):
         _check_grouped(group, item.tokens, pieces)
     _check_grouped(group, tokenize_span(compiler.text, tail.having), having)
     node = _node(group)
     compiler.nodes[node.name] = node
     compiler.binder.announce(node.name, node.columns)
-    around = _rewrite(group, node, selected, having)
-    if is_outermost(block):
+    around = _rewrite(group, node, selected, [*having, *order])
+    if is_outermost(block) and compiler.streaming:
         compiler.result = replace(_result(group, selected), around=around)
 
 
@@ -76,8 +79,7 @@ def _read(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> 
     text = compiler.text
     spans = [s for s in (block.select, tail.where, tail.having, tail.grouping) if s is not None]
     prefix = with_clause(text, compiler.edits, block.level, Span(block.items[0].start, block.items[-1].end), *spans)
-    found = compiler.columns_of(f"{prefix}SELECT * FROM {from_text}")
-    columns = tuple(c for c in found if not c.name.startswith("__"))
+    columns = tuple(c for c in compiler.columns_of(f"{prefix}SELECT * FROM {from_text}") if not _OWN.match(c.name))
     items = select_items(text, block.select)
     check_no_aggregate(text, tokenize_span(text, tail.where), "WHERE")
     names = {column.name.lower() for column in columns}
@@ -143,7 +145,8 @@ def _node(group: _Group) -> Aggregation:
     config = config_of(compiler, group.tail, Window() if window is None else window.window, len(keys), aggregates)
     config = replace(config, max_future_us=entry.max_future_us if entry is not None else None)
     shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(len(keys))]
-    shown += [Column("__ws", "timestamp"), Column("__we", "timestamp")] if window else []
+    bound = "timestamp" if compiler.streaming or window is None else types["__time"]
+    shown += [Column("__ws", bound), Column("__we", bound)] if window else []
     shown += [Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)]
     emit = group.tail.emit
     return Aggregation(
@@ -171,10 +174,9 @@ def _where(group: _Group) -> str:
 
 def _payload(group: _Group) -> tuple[Column, ...]:
     """The columns of late rows: where they go to a table; in replay the driver shows them."""
-    if group.tail.late_to is None and group.compiler.carries:
-        return ()
-    names = Counter(column.name.lower() for column in group.columns)  # a name that both sides of a join have is no one's
-    return tuple(column for column in group.columns if names[column.name.lower()] == 1)
+    names = [column.name.lower() for column in group.columns]  # one that both sides of a join have is left out
+    are_kept = group.compiler.streaming and (group.tail.late_to is not None or not group.compiler.carries)
+    return tuple(c for c in group.columns if are_kept and names.count(c.name.lower()) == 1)
 
 
 def _time(group: _Group) -> str:
@@ -268,15 +270,12 @@ def _check_keys(group: _Group, whole: list[Replaced]) -> None:
         UnsupportedError: one is not.
     """
     shown = {piece.number for piece in whole if piece.kind == "key"}
-    missing = [
-        Span(key[0].start, key[-1].end) for number, key in enumerate(group.grouping.keys) if number not in shown
-    ]
+    missing = [Span(key[0].start, key[-1].end) for number, key in enumerate(group.grouping.keys) if number not in shown]
     window = group.grouping.window
     if window is not None and not any(piece.kind == "window" for piece in whole):
         missing.append(window.span)
     if missing:
-        text = group.compiler.text
-        place = group.block.select.pair if group.block.select is not None else group.block.span.pair
+        text, place = group.compiler.text, (group.block.select or group.block.span).pair
         raise UnsupportedError("EMIT.KEY_NOT_SELECTED", text, place, key=missing[0].of(text))
 
 
@@ -297,5 +296,4 @@ def _rewrite(group: _Group, node: Aggregation, selected: list[list[Replaced]], h
     end = max(group.block.items[-1].end, group.block.tail.end)
     where = f" WHERE {condition}" if tail.having is not None else ""
     edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
-    shown = edits.render(group.block.select)
-    return f"SELECT {shown}, ({condition}) AS __passes, __carry FROM {node.name}"
+    return f"SELECT {edits.render(group.block.select)}, ({condition}) AS __passes, __carry FROM {node.name}"

@@ -1,10 +1,17 @@
-"""Windows of bounded queries: Spark aggregates them, over all rows, so that every result is final."""
+"""Windows of bounded queries, over all rows, so that every result is final: Spark aggregates them.
+
+It has no sliding windows: these are an operator of ours, as live ones are.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from sqlx.aggregation import aggregate_block
 from sqlx.clauses import QueryTail
+from sqlx.dialect import Token, tokenize_span
 from sqlx.emission import check_emission, is_outermost
 from sqlx.grouping import read_grouping
 from sqlx.selected import groups, select_items
@@ -15,28 +22,63 @@ if TYPE_CHECKING:
     from sqlx.compiler import Compiler
 
 
-def bounded_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
+def bounded_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> None:
     """Take out the clauses that play no part over bounded rows, once they are known to fit each other.
+
+    Args:
+        compiler: the compilation.
+        block: the block.
+        tail: its clauses.
+        from_text: what its FROM clause reads, compiled.
 
     Raises:
         TemporalSqlError: they do not.
     """
-    if not tail.ours:
+    slides = not compiler.streaming and not block.pipe and _slides(compiler, block, tail)
+    if slides:
+        _sliding_block(compiler, block, tail, from_text)
+    elif tail.ours:
+        _spark_block(compiler, block, tail)
+    else:
         return
-    items = select_items(compiler.text, block.select)
-    windows = any(item.relation.windows is not None for item in block.items)
-    bounds = BOUNDS if windows else {}
-    grouping = read_grouping(compiler.text, tail.group, items, set(bounds), bounds) if tail.group else None
-    check_emission(compiler, block, tail, grouping)
-    emit, entry = tail.emit, table_of(compiler, block)
-    if not groups(compiler.text, block, tail):
-        check_every(compiler, tail, entry)
-    for span in tail.ours:
-        compiler.edits.replace(span, "")
     if tail.grace is not None:
         compiler.notes.append("GRACE PERIOD plays no part in a batch query: every row is there.")
     if tail.late is not None:
         compiler.notes.append("LATE TO plays no part in a batch query: over bounded inputs nothing is late.")
-    changes = emit is not None and emit.kind != "final"
+    changes = tail.emit is not None and tail.emit.kind != "final"
     if changes and block.select is not None and is_outermost(block) and not compiler.streaming:
         compiler.edits.insert(block.select.end, ", 'insert' AS _change_type")
+
+
+def _spark_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
+    """Leave the grouping to Spark."""
+    items = select_items(compiler.text, block.select)
+    grouping = read_grouping(compiler.text, tail.group, items, set(), {}) if tail.group else None
+    check_emission(compiler, block, tail, grouping)
+    if not groups(compiler.text, block, tail):
+        check_every(compiler, tail, table_of(compiler, block))
+    for span in tail.ours:
+        compiler.edits.replace(span, "")
+
+
+def _slides(compiler: Compiler, block: Block, tail: QueryTail) -> bool:
+    """Whether a block groups by sliding windows, be it by an alias or a place in the select list."""
+    text = compiler.text
+    written = [tokenize_span(text, span) for span in (*tail.group, *([block.select] if block.select else []))]
+    if not tail.group or not any(_calls(tokens) for tokens in written):
+        return False
+    grouping = read_grouping(text, tail.group, select_items(text, block.select), set(), {})
+    return grouping.window is not None and grouping.window.window.kind == "sliding"
+
+
+def _calls(tokens: tuple[Token, ...]) -> bool:
+    """Whether some of the tokens call `sliding_window`."""
+    return any(t.is_name and t.name.lower() == "sliding_window" and n.text == "(" for t, n in pairwise(tokens))
+
+
+def _sliding_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> None:
+    """Compile the block as a live one; LATERAL VIEW belongs to what it reads."""
+    views = [span for span in tail.rest if tokenize_span(compiler.text, span)[0].word == "LATERAL"]
+    read = " ".join([from_text, *(compiler.edits.render(span) for span in views)])
+    rest = [span for span in tail.rest if span not in views]
+    aggregate_block(compiler, block, replace(tail, rest=rest), read)

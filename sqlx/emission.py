@@ -73,7 +73,9 @@ def _refuse(text: str, emit: EmitClause, condition: str, place: str = "", **para
 def config_of(
     compiler: Compiler, tail: QueryTail, window: Window, n_keys: int, aggregates: tuple[Aggregate, ...]
 ) -> WindowAggregateConfig:
-    """The configuration of a live aggregation; defaults that could surprise are noted."""
+    """The configuration of an aggregation; defaults that could surprise are noted; over bounded rows there are none."""
+    if not compiler.streaming:
+        return WindowAggregateConfig(window, emit="final", n_keys=n_keys, aggregates=aggregates)
     emit = tail.emit
     is_final = emit is not None and emit.kind == "final"
     if window.kind != "none" and tail.grace is None:
@@ -90,9 +92,7 @@ def config_of(
     )
 
 
-def suppress_config(
-    compiler: Compiler, emit: EmitClause, window: Window, values: tuple[int, ...]
-) -> SuppressConfig:
+def suppress_config(compiler: Compiler, emit: EmitClause, window: Window, values: tuple[int, ...]) -> SuppressConfig:
     """The configuration of EMIT EVERY."""
     by_window = {"none": None, "session": "session"}.get(window.kind, "time")
     return SuppressConfig(

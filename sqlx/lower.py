@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from sqlx.lower_deduplicate import deduplicated
-from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan
+from sqlx.lower_windows import sliding_aggregation
+from sqlx.plan import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.shipping import without_copies
 from sqlx.spark_datasets import dataset
 from udtf.operators.as_of_join import AsOfJoinConfig
@@ -63,6 +64,9 @@ def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any]
     for node in plan.operators():
         if isinstance(node, Deduplicate):
             frames[node.name] = deduplicated(node, frame(node.input, spark, frames, analyzed))
+            continue
+        if isinstance(node, Aggregation):
+            frames[node.name] = sliding_aggregation(node, frame(node.input, spark, frames, analyzed))
             continue
         assert isinstance(node, AsOfJoin)
         frames[node.name] = as_of_join(node, spark, frames, analyzed)

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # its usual name
 from sqlx.errors import UnsupportedError
 from sqlx.lower_tables import uncompiled
 from sqlx.plan import Aggregation
-from udtf.operators.window_aggregate_config import Aggregate
 
 Strategy = Literal["exact", "native"]
 #: The property of a streaming table, and the setting of the session, that force one.
@@ -84,18 +83,23 @@ def native_aggregation(node: Aggregation, rows: DataFrame) -> DataFrame:
     keys = [F.col(f"__k{n}") for n in range(config.n_keys)]
     marked = rows.withWatermark("__time", f"{config.grace_us} microseconds")
     grouped = marked.groupBy(*keys, column.alias("__window"))
-    found = [_aggregate(node, n, aggregate) for n, aggregate in enumerate(config.aggregates)]
+    found = [_aggregate(node, n) for n in range(len(config.aggregates))]
     answered = grouped.agg(*(found or [F.count(F.lit(1)).alias("__rows")]))
     bounds = [F.col("__window.start").alias("__ws"), F.col("__window.end").alias("__we")]
     return answered.select(*keys, *bounds, *[F.col(f"__a{n}") for n in range(len(found))])
 
 
-def _aggregate(node: Aggregation, number: int, aggregate: Aggregate) -> Column:
-    call = node.calls[number]
-    if call is None:
-        arguments = ", ".join(f"__a{number}_{m}" for m in range(aggregate.arguments)) or "*"
-        distinct = "DISTINCT " if aggregate.distinct else ""
-        nulls = " IGNORE NULLS" if aggregate.ignore_nulls else ""
-        call = f"{aggregate.function}({distinct}{arguments}){nulls}"
-        call += f" FILTER (WHERE __a{number}_f)" if aggregate.has_filter else ""
-    return F.expr(call).alias(f"__a{number}")
+def _aggregate(node: Aggregation, number: int) -> Column:
+    return F.expr(call_of(node, number)).alias(f"__a{number}")
+
+
+def call_of(node: Aggregation, number: int) -> str:
+    """The call of an aggregate over its argument columns."""
+    call, aggregate = node.calls[number], node.config.aggregates[number]
+    if call is not None:
+        return call
+    arguments = ", ".join(f"__a{number}_{m}" for m in range(aggregate.arguments)) or "*"
+    distinct = "DISTINCT " if aggregate.distinct else ""
+    condition = f" FILTER (WHERE __a{number}_f)" if aggregate.has_filter else ""
+    nulls = " IGNORE NULLS" if aggregate.ignore_nulls else ""
+    return f"{aggregate.function}({distinct}{arguments}){condition}{nulls}"

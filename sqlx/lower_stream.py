@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # its usual name
 from pyspark.sql.types import StructType
 
 from sqlx.arrival import is_carried, is_order
+from sqlx.errors import UnsupportedError
 from sqlx.input_facts import deduplicate_config, join_config
 from sqlx.lower import query_frame
 from sqlx.lower_late import LateOutput, check_late, late_output, late_tables, of_ddl
@@ -210,8 +211,21 @@ class StreamLowering:
         """How many order columns the output hands on."""
         return sum(1 for c in node.inputs[0].columns if is_order(c.name)) if self._feeds_another(node) else 0
 
+    def _idle_ms(self, node: Operator) -> int | None:
+        """Of IDLE TIMEOUT.
+
+        Raises:
+            UnsupportedError: another operator reads the result: rows that no row has caused have no place in its order.
+        """
+        idle_us = node.idle_us if isinstance(node, (Aggregation, Suppress)) else None
+        if idle_us is not None and self._feeds_another(node):
+            at = self.plan.text.upper().find("IDLE")
+            raise UnsupportedError("EMIT.IDLE_INNER", self.plan.text, (at, at + len("IDLE TIMEOUT")))
+        return None if idle_us is None else max(1, idle_us // 1000)
+
     def _spec(self, node: Operator) -> StreamSpec:
         emit_order = self._emit_order(node)
+        keeps_table = isinstance(node, (Aggregation, TableChanges, Suppress))
         orders = [sum(1 for c in side.columns if is_order(c.name)) for side in node.inputs]
         n_keys = self._table_before(node).config.n_keys if isinstance(node, Suppress) else node.config.n_keys
         if isinstance(node, Suppress):
@@ -226,7 +240,9 @@ class StreamLowering:
             order_columns=tuple(orders),
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
             n_keys=n_keys,
-            counters=TABLE_COUNTERS if isinstance(node, (Aggregation, TableChanges, Suppress)) else COUNTERS,
+            idle_ms=self._idle_ms(node),
+            counters=TABLE_COUNTERS if keeps_table else COUNTERS,
+            times=("__time",) if keeps_table else ("__event_time", "__time"),
             cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
         )
 

@@ -33,7 +33,7 @@ def finish_block(compiler: Compiler, block: Block) -> None:
     from_text = compiler.edits.render(relations)
     read = with_clause(compiler.text, compiler.edits, block.level, relations) + from_text
     if not compiler.streaming or not compiler.reads(read):
-        bounded_block(compiler, block, tail)
+        bounded_block(compiler, block, tail, from_text)
     elif groups(compiler.text, block, tail):
         aggregate_block(compiler, block, tail, from_text)
     elif not block.pipe:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from sqlx.aggregates import AggregateCall, find_aggregates
 from sqlx.clauses import QueryTail
+from sqlx.cursor import Cursor
 from sqlx.dialect import Span, Token, quoted, tokenize, tokenize_span
 from sqlx.errors import BindError
 from sqlx.same_expression import is_chain, match, normal
@@ -49,10 +50,22 @@ def _item(tokens: tuple[Token, ...]) -> Item:
         return Item(tokens[:-2], tokens[-1])
     if len(tokens) > 1 and tokens[-1].is_name and tokens[-1].word not in ("END", "NULL", "TRUE", "FALSE"):
         before = tokens[-2]
+        if (before.word in ("IGNORE", "RESPECT") and tokens[-1].word == "NULLS") or _is_interval(tokens):
+            return Item(tokens)
         ends = before.text in (")", "]") or before.word == "END" or before.kind in ("quoted", "number", "string")
         if ends or (before.kind == "word" and before.word not in _PREFIXES):
             return Item(tokens[:-1], tokens[-1])
     return Item(tokens)
+
+
+def _is_interval(tokens: tuple[Token, ...]) -> bool:
+    """Whether the last word is a unit: `ts + INTERVAL 1 DAY`."""
+    last = max((n for n, token in enumerate(tokens) if token.word == "INTERVAL"), default=None)
+    if last is None:
+        return False
+    cursor = Cursor("", tokens, last)
+    cursor.skip_expression()
+    return cursor.done
 
 
 _PREFIXES = frozenset("NOT AND OR IS LIKE IN DIV BETWEEN DISTINCT INTERVAL DATE TIMESTAMP CASE WHEN THEN ELSE".split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,23 @@ def without_own_copies(
     """
     columns, renamed = _without_copies(config.columns, _sources(rows._jdf.queryExecution().optimizedPlan()))
     return replace(config, columns=columns), rows.drop(*renamed.values()), renamed
+
+
+def repeated_columns(rows: DataFrame, last: Sequence[str] = ()) -> dict[str, str]:
+    """Arguments of aggregates that are nothing but another column of the input, and that one.
+
+    Args:
+        rows: an input, a projection.
+        last: columns that no other one is to be a copy of, if possible.
+    """
+    sources = _sources(rows._jdf.queryExecution().analyzed())
+    kept: dict[str, str] = {}
+    copies: dict[str, str] = {}
+    for name in sorted(rows.columns, key=lambda name: name in last):
+        source = sources.get(name)
+        if source is not None and kept.setdefault(source, name) != name and name.startswith("__a"):
+            copies[name] = kept[source]
+    return copies
 
 
 def _without_copies(payload: tuple[str, ...], sources: dict[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -144,7 +144,7 @@ def run_batch(case: Case, spark: SparkSession) -> Answer:
     tables = _tables(case, script)
     for statement in script.definitions:
         session.sql(_over_rows(statement, session, script, tables))
-    frame = session.sql(case.query)
+    frame = session.sql(case.query).drop("_change_type")
     read = [reader_of(parse_type(column.type)) for column in script.plan.root.columns]
     found = [tuple(plain_value(value) for value in row) for row in frame.collect()]
     final = sorted(words_of_row(r(v) for r, v in zip(read, row, strict=True)) for row in found)

@@ -205,7 +205,9 @@ def _has_clause(tokens: tuple[Token, ...]) -> bool:
     """Whether a refused statement holds words of ours, so that our message is better than Spark's."""
     pairs = {(a.word, b.word) for a, b in pairwise(tokens)}
     words = {t.word for t in tokens}
-    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(words & {"ASOF", "MATCH_CONDITION", "DESCRIPTOR"})
+    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(
+        words & {"ASOF", "MATCH_CONDITION", "DESCRIPTOR"}
+    )
 
 
 def _as_rows(text: str) -> str:

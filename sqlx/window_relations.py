@@ -135,7 +135,8 @@ def _window(text: str, name: str, lengths: list[Span]) -> Window:
     sizes = [length_us(text, span, name.upper()) for span in lengths]
     for span, size in zip(lengths[: 1 if name in ("tumble", "session") else 2], sizes, strict=False):
         if size <= 0:
-            raise BindError("WINDOW.LENGTH", text, span.pair, function=name.upper())
+            what = "gap" if name == "session" else "length"
+            raise BindError("WINDOW.LENGTH", text, span.pair, function=name.upper(), what=what, found=span.of(text))
     if name == "session":
         return Window("session", sizes[0])
     size_us, slide_us = (sizes[0], sizes[0]) if name == "tumble" else (sizes[1], sizes[0])

@@ -110,3 +110,11 @@ class StreamLogic(Protocol):
     def stored_bytes(self) -> int:
         """Memory that the state takes, for the worker's budget."""
         ...
+
+
+class IdleLogic(StreamLogic, Protocol):
+    """A stream logic that gives out what is open when nothing has come for a while (IDLE TIMEOUT)."""
+
+    def close_idle(self, rows: pa.Table) -> StreamEmission:
+        """Give it out; `rows` is an input without rows, for its types."""
+        ...

@@ -50,6 +50,13 @@ class SuppressStream:
         metrics = {**self._logic.metrics.since(before), "state_bytes": self._bytes}
         return StreamEmission(self._output(table, emission.updates), (), metrics, delta)
 
+    def close_idle(self, rows: pa.Table) -> StreamEmission:
+        """Give out everything that waits; `rows` is an input without rows, for its types."""
+        before = dict(self._logic.metrics)
+        emission = self._logic.close_idle()
+        output = self._output(rows, emission.updates)
+        return StreamEmission(output, (), self._logic.metrics.since(before), self.snapshot())
+
     def snapshot(self) -> Segment:
         """All state."""
         state = self._logic.snapshot()

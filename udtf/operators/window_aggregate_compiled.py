@@ -11,6 +11,7 @@ from udtf.operators import window_aggregate_stream_folds as folds
 from udtf.operators import window_aggregate_stream_loops as loops
 from udtf.operators import window_aggregate_stream_sessions as sessions
 from udtf.operators import window_aggregate_stream_slots as slots
+from udtf.operators import window_aggregate_table_loops as tables
 from udtf.operators.compiled import compiled
 
 for _part in (
@@ -44,13 +45,18 @@ for _part in (
     sessions.add_to_session,
     sessions.give_out_old,
     sessions.absorb,
+    tables.advance,
+    tables.leaving,
+    tables.clear,
+    tables.turn_over,
+    tables.put_together,
 ):
     register_jitable(forceinline=True)(_part)
 
 
 def _compiled(function: Any) -> Any:
     """Compile without counting references to arrays: the loops allocate nothing, and would count most of the time."""
-    found = compiled(function, batches, folds, loops, sessions, slots)
+    found = compiled(function, batches, folds, loops, sessions, slots, tables)
     found.targetoptions["_nrt"] = False
     return found
 
@@ -60,3 +66,6 @@ open_slots = _compiled(loops.open_slots)
 close_until = _compiled(slots.close_until)
 place_all = _compiled(slots.place_all)
 put_slots = _compiled(slots.put_slots)
+measure_windows = _compiled(tables.measure_windows)
+fold_windows = _compiled(tables.fold_windows)
+list_members = _compiled(tables.list_members)

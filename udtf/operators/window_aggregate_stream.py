@@ -82,10 +82,13 @@ class WindowAggregateStream:
             self._spill.evict(changed)
         return StreamEmission(output, (late,), {**metrics, **self._gauges()}, delta)
 
-    def close_idle(self) -> StreamEmission:
+    def close_idle(self, rows: pa.Table | None = None) -> StreamEmission:
         """Give out everything that is open, since nothing came for a while: stream time moves as far as that needs.
 
         No row causes this: the output has no order columns, and there is no table of late rows.
+
+        Args:
+            rows: an input without rows, for its types; this logic knows them.
         """
         store, before = self._store, self._numbers()
         if self.config.is_final:

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from udtf.errors import OperatorError
 from udtf.operators import window_aggregate_stream_folds as folds
 from udtf.operators.stream_rows import is_present
-from udtf.operators.window_aggregate_stream_plan import OF_POPULATION, Fold, fold_of
+from udtf.operators.window_aggregate_stream_plan import OF_POPULATION, Fold, fold_of, widened
 from udtf.operators.window_aggregate_stream_types import arrow_type
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from udtf.operators.window_aggregate_config import Aggregate
 
 _EXACT: Final = Context(prec=80)
+_FITS: Final = 2**47  # 20,000 of these are less than 64 bits
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -39,9 +41,15 @@ class Aggregates:
         ints, floats: how many numbers of each kind a slot has; at least one.
     """
 
-    def __init__(self, aggregates: Sequence[Aggregate]) -> None:
-        """Lay them out; all of them are compiled, see `is_compiled`."""
+    def __init__(self, aggregates: Sequence[Aggregate], has_wide_sums: bool = False) -> None:
+        """Lay them out; all of them are compiled, see `is_compiled`.
+
+        Args:
+            aggregates: in the order of the output.
+            has_wide_sums: sums of integers are folded in 128 bits, so that only what is shown must fit its type.
+        """
         found = [fold_of(aggregate) for aggregate in aggregates]
+        found = [widened(fold) if fold and has_wide_sums else fold for fold in found]
         self._plans: list[tuple[Aggregate, Fold]] = [(a, f) for a, f in zip(aggregates, found, strict=True) if f]
         assert len(self._plans) == len(found), "the planner asks `is_compiled` first"
         self.folds = np.zeros((len(found), 6), np.int64)
@@ -125,7 +133,11 @@ def _stacked(columns: Sequence[NDArray[Any]], rows: int, kind: Any) -> NDArray[A
 def _value(
     aggregate: Aggregate, fold: Fold, ints: NDArray[np.int64], floats: NDArray[np.float64], missing: NDArray[np.bool_]
 ) -> pa.Array:
-    """The column of one aggregate from its part of the states."""
+    """The column of one aggregate from its part of the states.
+
+    Raises:
+        OperatorError: `OPERATOR.ARITHMETIC_OVERFLOW`.
+    """
     kind, mask = arrow_type(aggregate.type), missing if missing.any() else None
     if fold.fold == folds.COUNT:
         return pa.array(ints[:, 0], mask=mask)
@@ -140,6 +152,8 @@ def _value(
         found = floats[:, 0] / np.where(missing, 1, ints[:, 0]) if fold.function == "avg" else floats[:, 0]
         return pa.array(found.astype(kind.to_pandas_dtype()), mask=mask)
     found_ints = ints[:, 1]
+    if fold.fold == folds.SUM_WIDE and ((found_ints >> 63 != ints[:, 2]) & ~missing).any():
+        raise OperatorError.arithmetic_overflow("sum", aggregate.type)
     if pa.types.is_boolean(kind):
         return pa.array(found_ints != 0, mask=mask)
     if pa.types.is_date32(kind):
@@ -168,6 +182,11 @@ def _decimals(
 
 def _decimal_average(ints: NDArray[np.int64], missing: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
     """Rounded half up; the argument has four digits less behind the point than the result (Spark)."""
+    counts, low = np.where(missing, 1, ints[:, 0]), np.where(missing, 0, ints[:, 1])
+    fits = (low >> 63 == ints[:, 2]) & (low > -_FITS) & (low < _FITS) & (counts < _FITS)
+    if (fits | missing).all():
+        rounded = np.sign(low) * ((20_000 * np.abs(low) + counts) // (2 * counts))
+        return _decimals(rounded, rounded >> 63, missing, kind)
     unit, ten_thousand = Decimal(1).scaleb(-kind.scale), 10_000
     values: list[Decimal | None] = []
     for is_missing, (count, low, high) in zip(missing.tolist(), ints.tolist(), strict=True):

@@ -90,7 +90,13 @@ def reasons(
     """
     found = [] if config.window.kind in _KINDS else [f"{config.window.kind} windows"]
     found += [f"key of type {kind}" for kind in key_types if not _is_known_key(kind)]
-    for number, aggregate in enumerate(config.aggregates):
+    return found + uncompiled_aggregates(config.aggregates, argument_types)
+
+
+def uncompiled_aggregates(aggregates: Sequence[Aggregate], argument_types: ArgumentTypes = ()) -> list[str]:
+    """Those that have no fold, in words."""
+    found = []
+    for number, aggregate in enumerate(aggregates):
         types = argument_types[number] if argument_types else ()
         if fold_of(aggregate) is None or not all(_is_taken(aggregate, kind) for kind in types):
             of = f" of {', '.join(map(str, types))}" if types else ""
@@ -125,6 +131,11 @@ def _sum_of(function: str, kind: str) -> Fold | None:
     if digits and digits[0] - (10 if function == "sum" else 4) <= _MOST_DIGITS:
         return Fold(function, folds.SUM_WIDE, 3, 0, 16, 1)
     return None
+
+
+def widened(fold: Fold) -> Fold:
+    """The same, a sum of integers in 128 bits."""
+    return fold._replace(fold=folds.SUM_WIDE, ints=3) if fold.fold == folds.SUM else fold
 
 
 def _fold_of_kind(function: str, kind: str) -> Fold | None:

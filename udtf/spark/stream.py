@@ -51,8 +51,8 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
 
     Returns:
         The fat frame: `task`, `kind` ('rows', 'late0', 'late1' or 'metrics'), `blob` (see `rows_of`), and `counters` in
-        the order of `spec.counters`, in the rows of kind 'metrics'. What they add up to in a micro-batch stands by name in
-        the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
+        the order of `spec.counters`, in the rows of kind 'metrics'. What they add up to in a micro-batch stands by name
+        in the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
         are missing then.
     """
     hashed = [frame.withColumn("__hash", _key_hash(spec.n_keys)) for frame in inputs]
@@ -60,7 +60,8 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
     union = packed[0] if len(packed) == 1 else packed[0].union(packed[1])
     processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
     with _workers_of_their_own(union):
-        answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", "None")
+        clock = "None" if spec.idle_ms is None else "ProcessingTime"
+        answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", clock)
     return answered.observe(spec.operator, *_observed(spec))
 
 
@@ -135,6 +136,7 @@ class _TaskProcessor(StatefulProcessor):
         self._schemas = schemas
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
         self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
@@ -144,7 +146,24 @@ class _TaskProcessor(StatefulProcessor):
         packed = _in_order(rows)
         inputs = [self._input(side, packed) for side in range(len(self._schemas))]
         emission = TaskRunner(self._spec, _query_id()).run(task, self._log, inputs, _digest(packed))
+        self._watch(timerValues)
         yield from _answers(task, emission, self._spec.counters)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        from udtf.stream.task import TaskRunner
+
+        task = slots(self._spec.tasks).index(int(key[0]))
+        inputs = [self._input(side, []) for side in range(len(self._schemas))]
+        emission = TaskRunner(self._spec, _query_id()).idle(task, self._log, inputs)
+        yield from _answers(task, emission, self._spec.counters)
+
+    def _watch(self, now: Any) -> None:
+        """Wake up when nothing has come for the idle timeout from now on."""
+        if self._spec.idle_ms is None:
+            return
+        for expiry_ms in list(self._handle.listTimers()):
+            self._handle.deleteTimer(expiry_ms)
+        self._handle.registerTimer(now.getCurrentProcessingTimeInMs() + self._spec.idle_ms)
 
     def close(self) -> None:
         pass

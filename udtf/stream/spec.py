@@ -69,6 +69,7 @@ class StreamSpec:
         cache_bytes: what a worker process may keep of states between micro-batches.
         times: per input the column of its event time, by which inputs without a common sequence interleave.
         counters: what it counts.
+        idle_ms: after how long without rows a task gives out what is open, in wall clock; None is never.
     """
 
     operator: str
@@ -81,6 +82,7 @@ class StreamSpec:
     cache_bytes: int = 512 << 20
     times: tuple[str, ...] = ("__event_time", "__time")
     counters: tuple[str, ...] = COUNTERS
+    idle_ms: int | None = None
 
     @property
     def belongs_to(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from udtf.stream.cache import WORKER_CACHE, Done, Kept
 from udtf.stream.history import checked_head, restore
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from udtf.logic import StreamEmission, StreamLogic
+    from udtf.logic import IdleLogic, StreamEmission, StreamLogic
     from udtf.stream.cache import CacheKey, StateCache
     from udtf.stream.log import Head, Log
     from udtf.stream.spec import StreamSpec
@@ -53,8 +53,7 @@ class TaskRunner:
             StateError: the log is not one of this query, or not as it was written.
         """
         started = time.perf_counter_ns()
-        place = f"operator {self.spec.operator}, task {task}"
-        head = checked_head(log, self.spec.belongs_to, place)
+        place, head = self._head(task, log)
         kept = self.cache.take(self._key(task))
         if kept is not None and kept.done is not None and kept.done.is_of(head, digest):
             return self._again(task, log, kept, kept.done)
@@ -64,6 +63,25 @@ class TaskRunner:
         emission.metrics.update({f"restored_{restored.source}": 1, "restore_us": restored_us})
         self._write(task, log, head, restored.logic, emission, digest)
         return emission
+
+    def idle(self, task: int, log: Log, inputs: Sequence[pa.Table]) -> StreamEmission:
+        """Give out what is open in a task that got no rows for a while; `inputs` are without rows.
+
+        Raises:
+            StateError: the log is not one of this query, or not as it was written.
+        """
+        place, head = self._head(task, log)
+        restored = restore(self.spec.make_logic, log, head, self.cache.take(self._key(task)), place)
+        logic = cast("IdleLogic", restored.logic)
+        emission = logic.close_idle(inputs[0])
+        emission.metrics.setdefault("rows_out", emission.rows.num_rows)
+        self._write(task, log, head, logic, emission, b"")
+        return emission
+
+    def _head(self, task: int, log: Log) -> tuple[str, Head]:
+        """What messages call the task, and where its log stands."""
+        place = f"operator {self.spec.operator}, task {task}"
+        return place, checked_head(log, self.spec.belongs_to, place)
 
     def _again(self, task: int, log: Log, kept: Kept, done: Done) -> StreamEmission:
         _put(log, done.head, done.segment)

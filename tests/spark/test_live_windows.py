@@ -1,0 +1,187 @@
+"""Windows of live streams on Spark: random cuts and restarts, both strategies, late rows, idle streams."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+
+from sqlx.testing import ReplayDriver
+from udtf.spark.stream_conf import stream_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = "(seq BIGINT, k STRING, v BIGINT, ts TIMESTAMP)"
+SCHEMA = pa.schema([("seq", pa.int64()), ("k", pa.string()), ("v", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
+TUMBLING = (
+    "SELECT k, window.start AS ws, count(*) AS n, sum(v) AS s FROM STREAM {} GROUP BY k, window(ts, '10 seconds')"
+)
+SESSIONS = (
+    "SELECT k, session_window.start AS ws, count(*) AS n FROM STREAM {} GROUP BY k, session_window(ts, '4 seconds')"
+)
+Row = dict[str, Any]
+_FIRST_WRITTEN_S = 1_700_000_000
+
+
+def rows(count: int, lateness_s: int, seed: int) -> list[Row]:
+    drawn = random.Random(seed)
+    times = [n - drawn.randrange(lateness_s + 1) for n in range(count)]
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    return [
+        {"seq": n, "k": drawn.choice(["a", "b", None]), "v": drawn.randrange(9), "ts": start + dt.timedelta(seconds=t)}
+        for n, t in enumerate(times)
+    ]
+
+
+class Files:
+    """A stream over files that are written as it goes."""
+
+    def __init__(self, spark: SparkSession, folder: Path, name: str) -> None:
+        self.spark, self.folder, self.name, self.written = spark, folder / name, name, 0
+        self.folder.mkdir()
+        options = f"OPTIONS (path '{self.folder}', maxFilesPerTrigger '1')"
+        spark.sql(f"CREATE TEMPORARY STREAM {name} {COLUMNS} USING parquet {options} TIMESTAMP BY ts SEQUENCE BY seq")
+
+    def write(self, batch: list[Row]) -> None:
+        self.written += 1
+        path = self.folder / f"{self.written:04d}.parquet"
+        pq.write_table(pa.Table.from_pylist(batch, schema=SCHEMA), path)
+        os.utime(path, (_FIRST_WRITTEN_S + self.written,) * 2)  # one after the other, however fast they were written
+
+
+def run(spark: SparkSession, query: str, folder: Path, into: list[tuple[Any, ...]]) -> None:
+    """Run a query over what is there, from its checkpoint on."""
+
+    def keep(batch: Any, _: int) -> None:
+        into.extend(tuple(row) for row in batch.collect())
+
+    frame = spark.sql(query)
+    running = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
+    running.trigger(availableNow=True).start().awaitTermination()
+
+
+def session_of(spark: SparkSession, tasks: int) -> SparkSession:
+    session = spark.newSession()
+    for name, value in {**stream_conf(session, tasks), "sqlx.tasks": str(tasks)}.items():
+        session.conf.set(name, value)
+    return session
+
+
+def replayed(query: str, data: list[Row]) -> list[tuple[Any, ...]]:
+    driver = ReplayDriver(f"CREATE STREAM w {COLUMNS} TIMESTAMP BY ts SEQUENCE BY seq; {query.format('w')}")
+    return [tuple(change.row.values()) for change in driver.push([("w", row) for row in data])]
+
+
+def shown(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows as they can be compared: Spark collects times without a zone, and this session's is UTC."""
+    return [tuple(v.replace(tzinfo=dt.UTC) if isinstance(v, dt.datetime) else v for v in row) for row in found]
+
+
+@pytest.mark.parametrize("query", [f"{TUMBLING} GRACE PERIOD INTERVAL 3 SECONDS EMIT FINAL", f"{SESSIONS} EMIT FINAL"])
+def test_cuts_and_restarts_change_no_final(spark: SparkSession, tmp_path: Path, query: str) -> None:
+    data, drawn = rows(60, 8, seed=7), random.Random(3)
+    found: list[tuple[Any, ...]] = []
+    session = session_of(spark, tasks=1)
+    files = Files(session, tmp_path, "w")
+    rest = data
+    while rest:
+        for _ in range(drawn.randrange(1, 3)):  # each run is a restart, with one or two micro-batches
+            size = drawn.randrange(1, 30)
+            if rest:
+                files.write(rest[:size])
+            rest = rest[size:]
+        run(session, query.format("w"), tmp_path, found)
+    assert shown(found) == replayed(query, data)
+
+
+def test_both_strategies_agree_within_the_grace(spark: SparkSession, tmp_path: Path) -> None:
+    data = rows(80, 4, seed=11)
+    query = f"{TUMBLING} GRACE PERIOD INTERVAL 5 SECONDS EMIT FINAL"
+    answers = {}
+    for strategy in ("exact", "native"):
+        session = session_of(spark, tasks=2)
+        session.conf.set("sqlx.window_strategy", strategy)
+        (tmp_path / strategy).mkdir()
+        files = Files(session, tmp_path / strategy, "w")
+        for start in range(0, len(data), 20):
+            files.write(data[start : start + 20])
+        files.write(
+            [{"seq": 999 + n, "k": k, "v": 0, "ts": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)} for n, k in enumerate("ab")]
+        )
+        files.write([{"seq": 1001, "k": None, "v": 0, "ts": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}])
+        found: list[tuple[Any, ...]] = []
+        run(session, query.format("w"), tmp_path / strategy, found)
+        answers[strategy] = sorted(shown(found), key=repr)
+    assert answers["exact"] == answers["native"]
+    assert sum(row[2] for row in answers["exact"]) == len(data)
+
+
+def test_a_strategy_that_cannot_run_a_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    session = session_of(spark, tasks=1)
+    Files(session, tmp_path, "w")
+    session.conf.set("sqlx.window_strategy", "native")
+    with pytest.raises(PySparkException, match="final results only"):
+        session.sql(TUMBLING.format("w"))
+    session.conf.set("sqlx.window_strategy", "fast")
+    with pytest.raises(PySparkException, match=r"WINDOW\.STRATEGY"):
+        session.sql(TUMBLING.format("w"))
+
+
+def test_an_aggregate_without_partial_state_is_spark_s(spark: SparkSession, tmp_path: Path) -> None:
+    session = session_of(spark, tasks=1)
+    files = Files(session, tmp_path, "w")
+    query = TUMBLING.format("w").replace("sum(v)", "percentile(v, 0.5)")
+    with pytest.raises(PySparkException, match="KEEPS_ROWS"):
+        session.sql(query)
+    files.write(rows(30, 0, seed=2))
+    files.write([{"seq": 999, "k": "a", "v": 0, "ts": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}])
+    found: list[tuple[Any, ...]] = []
+    run(session, f"{query} EMIT FINAL", tmp_path, found)
+    assert sum(row[2] for row in found) == 30
+
+
+def test_late_rows_go_to_their_table(spark: SparkSession, tmp_path: Path) -> None:
+    session = session_of(spark, tasks=1)
+    files = Files(session, tmp_path, "w")
+    data = rows(60, 8, seed=7)
+    files.write(data)
+    query = f"{TUMBLING.format('w')} GRACE PERIOD INTERVAL 1 SECOND LATE TO w_late EMIT FINAL"
+    session.sql(f"CREATE STREAMING TABLE w_final USING parquet TRIGGER (AVAILABLE NOW) AS {query}")
+    driver = ReplayDriver(f"CREATE STREAM w {COLUMNS} TIMESTAMP BY ts SEQUENCE BY seq; {query}")
+    wanted = [tuple(change.row.values()) for change in driver.push([("w", row) for row in data])]
+    assert sorted(shown([tuple(r) for r in session.table("w_final").collect()]), key=repr) == sorted(wanted, key=repr)
+    late = [row["seq"] for row in session.table("w_late").orderBy("seq").collect()]
+    assert late == [row["seq"] for row in driver.late] != []
+    described = {row[0]: row[1] for row in session.sql("DESCRIBE STREAMING QUERY w_final").collect()}
+    assert int(described["late_record_drop"]) == len(late)
+    assert int(described["suppression_emit"]) == len(wanted)
+
+
+def test_idle_streams_give_out_what_is_open(spark: SparkSession, tmp_path: Path) -> None:
+    session = session_of(spark, tasks=1)
+    files = Files(session, tmp_path, "w")
+    files.write(rows(12, 0, seed=5))
+    found: list[tuple[Any, ...]] = []
+    complete = Event()
+
+    def keep(batch: Any, _: int) -> None:
+        found.extend(tuple(row) for row in batch.collect())
+        if sum(row[2] for row in found) == 12:
+            complete.set()
+
+    frame = session.sql(f"{TUMBLING.format('w')} EMIT FINAL IDLE TIMEOUT INTERVAL 1 SECOND")
+    writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    running = writer.trigger(processingTime="200 milliseconds").start()
+    try:
+        assert complete.wait(timeout=120), running.exception()
+    finally:
+        running.stop()
