@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from catalog.entries import Column
 from sqlx.ddl import parse_definition
-from sqlx.plan import AsOfJoin, Deduplicate, Fragment, Plan
+from sqlx.plan import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.splitting import statement_spans
 from sqlx.statements import SessionStatements, may_be_ours
+from sqlx.window_text import sliding_text
 from udtf.spark.union import SHARED, SIDE
 
 if TYPE_CHECKING:
@@ -49,11 +50,14 @@ def _statement(statements: SessionStatements, text: str) -> str:
 
 
 def plan_text(plan: Plan) -> str:
-    """The root of a plan with a table function call in each operator's place."""
+    """The root of a plan with a table function call, or plain SQL, in each operator's place."""
     calls: dict[str, str] = {}
     for node in plan.operators():
         if isinstance(node, Deduplicate):
             calls[node.name] = f"(\n{_deduplicate_call(node, calls)}\n)"
+            continue
+        if isinstance(node, Aggregation):
+            calls[node.name] = f"(\n{sliding_text(node, _filled(node.input.sql, calls))}\n)"
             continue
         assert isinstance(node, AsOfJoin)
         calls[node.name] = f"(\n{_call(node, calls)}\n)"

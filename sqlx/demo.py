@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.syntax import Syntax
 
@@ -15,8 +16,11 @@ from sqlx.cli.scripts import Statement, at, is_query, split
 from sqlx.cli.start import started
 from sqlx.demo_data import missing_files, prepare, source_folder
 from sqlx.demo_live import followed, is_stream, live_counts, live_totals
-from sqlx.demo_replay import replay_rows, write_replay
+from sqlx.demo_replay import INPUTS, replay_rows, write_replay
+from sqlx.demo_windows import ACTS as WINDOW_ACTS
+from sqlx.demo_windows import draw, window_counts
 from sqlx.jinja import render_file
+from sqlx.streaming.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +30,15 @@ FOLDER = Path(".cache/demo")
 
 STORIES = Path(__file__).parent.parent / "sql_examples"
 LIVE_ACT = "live/compare.sql"
-ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql", LIVE_ACT)
+ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql", LIVE_ACT, *WINDOW_ACTS)
+PICTURE = "final_and_on_change.png"
 _NEXT = """\
 Look next:
   sql_examples/             the statements that ran; `sqlx run sql_examples/as_of_join.sql` runs one file
   sqlx sql                  a prompt to try your own
   sqlx explain sql_examples/as_of_join.sql
   sqlx run sql_examples/live/as_of_join.sql --stream
+  sqlx run sql_examples/windows/final.sql
   docs/operators/as_of_join.md, docs/streaming.md"""
 
 
@@ -48,9 +54,13 @@ def run_demo() -> None:
         raise CommandError(msg, "Clone the project and run `make demo` in it.")
     _prepare(FOLDER)
     with started(None) as spark:
-        outcomes, *_, compared = [_act(spark, STORIES / name, number) for number, name in enumerate(ACTS, start=1)]
-        totals = live_totals(spark)
-    out.print("\n".join([*counts(outcomes), "", *live_counts(compared, totals)]), style="bold")
+        acts = {name: _act(spark, STORIES / name, number) for number, name in enumerate(ACTS, start=1)}
+        with waiting("Drawing final and on-change results"):
+            picture = draw(spark, FOLDER / PICTURE)
+    (joined, _), (compared, totals) = acts["as_of_join.sql"], acts[LIVE_ACT]
+    windows = window_counts(*(acts[name].totals for name in WINDOW_ACTS))
+    out.print("\n".join([*counts(joined), "", *live_counts(compared, totals), "", *windows]), style="bold")
+    out.print(f"Final against on-change results over a day: {picture}", soft_wrap=True)
     out.print(f"in {time.monotonic() - began:.0f} seconds, all of it.\n")
     out.print(_NEXT, soft_wrap=True)
 
@@ -77,15 +87,27 @@ def _bring(missing: list[str], folder: Path) -> None:
             bar.update(task, completed=done, detail=name)
 
 
-def _act(spark: SparkSession, path: Path, number: int) -> Result:
-    """Run one story and print its results; gives the last one."""
+class Act(NamedTuple):
+    """What came of a story.
+
+    Attributes:
+        result: of its last query.
+        totals: what the live query that was started last has counted by then.
+    """
+
+    result: Result
+    totals: Totals
+
+
+def _act(spark: SparkSession, path: Path, number: int) -> Act:
+    """Run one story and print its results."""
     out.print(f"{number}. {title(path)}\n", style="bold")
     statements = split(render_file(path, {}).text, path.name)
     result: Result | None = None
     for place, statement in enumerate(statements, start=1):
         result = _step(spark, statement, f"{path.name}, statement {place}/{len(statements)}") or result
     assert result is not None, f"{path.name} has no query"
-    return result
+    return Act(result, live_totals(spark))
 
 
 def _step(spark: SparkSession, statement: Statement, what: str) -> Result | None:
@@ -107,7 +129,12 @@ def _run(spark: SparkSession, text: str, what: str) -> None:
         spark.sql(text)
         return
     _announce(text, what)
-    followed(spark, what, replay_rows(FOLDER), lambda: spark.sql(text))
+    followed(spark, what, _rows_read(text), lambda: spark.sql(text))
+
+
+def _rows_read(text: str) -> int:
+    """How many rows a live query reads, for its bar."""
+    return sum(replay_rows(FOLDER, name) for name in INPUTS if re.search(rf"\b{name}\b", text))
 
 
 def _announce(text: str, what: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.cli.output import Result
 from sqlx.cli.progress import progress_bar
-from sqlx.streaming.registry import registry
+from sqlx.streaming.registry import RunningQuery, registry
 from sqlx.streaming.totals import Totals
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def followed(spark: SparkSession, what: str, total: int, work: Callable[[], obje
         total: the rows that there are to read.
         work: starts it, and returns at its end.
     """
-    done = threading.Event()
+    done, before = threading.Event(), _latest(spark)
     with progress_bar() as bar:
         task = bar.add_task(what, total=total, detail="starting")
-        watcher = threading.Thread(target=_watch, args=(spark, bar, task, done), daemon=True)
+        watcher = threading.Thread(target=_watch, args=(spark, before, bar, task, done), daemon=True)
         watcher.start()
         try:
             work()
@@ -49,17 +49,26 @@ def followed(spark: SparkSession, what: str, total: int, work: Callable[[], obje
             watcher.join()
 
 
-def _watch(spark: SparkSession, bar: Progress, task: TaskID, done: threading.Event) -> None:
+def _watch(
+    spark: SparkSession, before: RunningQuery | None, bar: Progress, task: TaskID, done: threading.Event
+) -> None:
     while not done.wait(_LOOK_SECONDS):
-        totals = live_totals(spark)
+        query = _latest(spark)
+        totals = query.refresh() if query is not None and query is not before else Totals()
         if totals.batches:
             bar.update(task, completed=totals.rows, detail=f"{totals.rows:,} rows, {totals.sum('late'):,} late")
 
 
 def live_totals(spark: SparkSession) -> Totals:
     """What the query that was started last has counted."""
+    query = _latest(spark)
+    return Totals() if query is None else query.refresh()
+
+
+def _latest(spark: SparkSession) -> RunningQuery | None:
+    """The query that was started last."""
     queries = registry(spark.sparkContext).all()
-    return queries[-1].refresh() if queries else Totals()
+    return queries[-1] if queries else None
 
 
 def live_counts(compared: Result, totals: Totals) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 LIVE = "live"
+INPUTS = ("flights", "weather")
 YEAR = 2013
 MONTHS = 12
 _MINUTE_US = 60_000_000
@@ -24,9 +25,9 @@ _WRITTEN_S = 1_700_000_000
 _MICROSECONDS_UTC = pa.timestamp("us", "UTC")
 
 
-def replay_rows(folder: Path) -> int:
-    """How many rows the files of both folders have; 0 before they are written."""
-    return sum(pq.read_metadata(path).num_rows for path in (folder / LIVE).glob("*/*.parquet"))
+def replay_rows(folder: Path, inputs: str = "*") -> int:
+    """How many rows the files of both folders have, or of one; 0 before they are written."""
+    return sum(pq.read_metadata(path).num_rows for path in (folder / LIVE).glob(f"{inputs}/*.parquet"))
 
 
 def write_replay(folder: Path) -> None:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # its usual name
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZType
 
 from sqlx.lower_native import call_of
 from sqlx.shipping import repeated_columns
+from udtf.errors import OperatorError
 from udtf.operators.window_aggregate_stream_plan import fold_of, uncompiled_aggregates
+from udtf.operators.window_aggregate_stream_types import arrow_type
 from udtf.spark.window_aggregate import sliding_windows
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def _has_type(node: Aggregation, number: int) -> bool:
     return fold is not None and (fold.takes_ints or fold.takes_floats)
 
 
-def _arrow_type(text: str) -> pa.DataType:
-    """Arrow's type for Spark's name of one, null for one that it has none for."""
+def _arrow_type(name: str) -> pa.DataType:
+    """Arrow's type for Spark's name of one, null for one that has none here."""
     import pyarrow as pa
 
     try:
-        return to_arrow_type(DataType.fromDDL(text), timezone="UTC")
-    except PySparkException:
+        return arrow_type(name)
+    except OperatorError:
         return pa.null()
 
 
@@ -78,9 +78,8 @@ def _start(node: Aggregation, rows: DataFrame) -> Column:
     end, size_us = F.col("__we"), node.config.window.size_us
     if isinstance(rows.schema["__time"].dataType, TimestampNTZType):
         return end - F.lit(timedelta(microseconds=size_us))
-    return F.timestamp_micros(
-        F.unix_micros(end) - F.lit(size_us)
-    )  # NB: minus an interval goes by days of the time zone
+    # NB: a timestamp minus an interval goes by the days of the session's time zone.
+    return F.timestamp_micros(F.unix_micros(end) - F.lit(size_us))
 
 
 def _folded(node: Aggregation, rows: DataFrame) -> DataFrame:

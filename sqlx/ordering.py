@@ -7,8 +7,6 @@ from sqlx.dialect import Token, tokenize_span
 from sqlx.same_expression import is_chain, normal
 from sqlx.selected import Item, Replaced, Replacer
 
-_BEHIND = (".", "(")
-
 
 def order_pieces(replacer: Replacer, tail: QueryTail, items: list[Item]) -> list[Replaced]:
     """What is to be replaced in the clauses behind HAVING; names that the select list gives stay as they are.
@@ -25,10 +23,8 @@ def order_pieces(replacer: Replacer, tail: QueryTail, items: list[Item]) -> list
     found: list[Replaced] = []
     for span in tail.rest:
         tokens = tokenize_span(replacer.text, span)
-        alone = {
-            t.start for at, t in enumerate(tokens) if t.is_name and t.name.lower() in names and _is_alone(tokens, at)
-        }
-        found += [piece for piece in replacer.pieces(tokens) if piece.span.start not in alone]
+        named = {t.start for at, t in enumerate(tokens) if _name_at(tokens, at) in names}
+        found += [piece for piece in replacer.pieces(tokens) if piece.span.start not in named]
     return found
 
 
@@ -39,6 +35,7 @@ def _name(item: Item) -> str:
     return item.tokens[-1].name.lower() if is_chain(normal(item.tokens)) else ""
 
 
-def _is_alone(tokens: tuple[Token, ...], at: int) -> bool:
+def _name_at(tokens: tuple[Token, ...], at: int) -> str:
+    """The lower-case name at a position, if it is a name of its own, or ""."""
     before, after = tokens[at - 1].text if at else "", tokens[at + 1].text if at + 1 < len(tokens) else ""
-    return before != "." and after not in _BEHIND
+    return tokens[at].name.lower() if tokens[at].is_name and before != "." and after not in (".", "(") else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlx.clauses import QueryTail
 from sqlx.emission import emission_text
 from sqlx.lower_native import strategy_of, strategy_words
+from sqlx.lower_windows import expanded
 from sqlx.operators.as_of_join import duration
 from sqlx.plan import Aggregation, Suppress, TableChanges
 from sqlx.structure import Block
@@ -76,6 +77,15 @@ def facts(node: Aggregation | TableChanges | Suppress, text: str, wanted: str | 
     found += [("state", _state(node))]
     found.append(("strategy", strategy_words(node, strategy_of(node, text, wanted))))
     return [*found, *_idle(node.idle_us)]
+
+
+def bounded_facts(node: Aggregation) -> Facts:
+    """What there is to know of windows over bounded rows."""
+    listed = expanded(node)
+    whole = "whole tasks: rows shuffled by key, sorted by time, the members of each window folded, compiled"
+    members = "Spark aggregates the members of each window, which whole tasks list"
+    runs = f"{members}, for {'; '.join(listed)}" if listed else whole
+    return [("emits", "once per window: every row is there, and nothing is late"), ("runs", runs)]
 
 
 def _emits(config: WindowAggregateConfig) -> str:

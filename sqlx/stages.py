@@ -22,7 +22,7 @@ from sqlx.plan import (
     TableLookup,
 )
 from sqlx.scanner import scan
-from sqlx.stage_tables import facts, tail_clauses, title
+from sqlx.stage_tables import bounded_facts, facts, tail_clauses, title
 from sqlx.structure import Join, Relation
 from udtf.spark.stream_conf import configured_tasks
 
@@ -47,7 +47,7 @@ def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
         spark: where given, each join's way of running and Spark's size estimates are shown.
     """
     stages = [("Statement", plan.text.strip()), ("Clauses as read", "\n".join(_clauses(plan.text)) or "none of ours")]
-    stages += [("Temporal plan", "\n".join(_tree(plan.root, plan.text, None if plan.streaming else spark)))]
+    stages += [("Temporal plan", "\n".join(_tree(plan.root, plan, None if plan.streaming else spark)))]
     if plan.streaming and spark is not None:
         stages.append(("Live", "\n".join(live_facts(plan, configured_tasks(spark)))))
     for node in plan.operators():
@@ -98,14 +98,14 @@ def _deduplicate_clause(text: str, what: str, clause: DeduplicateClause) -> str:
     )
 
 
-def _tree(node: PlanNode, text: str, spark: SparkSession | None, depth: int = 0) -> list[str]:
+def _tree(node: PlanNode, plan: Plan, spark: SparkSession | None, depth: int = 0) -> list[str]:
     """One line a node, its facts indented below it, then its inputs."""
     indent = "   " * depth + ("+- " if depth else "")
     under = "   " * (depth + 1)
     lines = [indent + _title(node)]
-    lines += [f"{under}{name}: {value}" for name, value in _facts(node, text, spark)]
+    lines += [f"{under}{name}: {value}" for name, value in _facts(node, plan, spark)]
     for child in node.inputs:
-        lines += _tree(child, text, spark, depth + 1)
+        lines += _tree(child, plan, spark, depth + 1)
     return lines
 
 
@@ -123,13 +123,15 @@ def _title(node: PlanNode) -> str:
     return "Spark SQL" if node.inputs or not isinstance(node, Fragment) else "Spark SQL (no operator below)"
 
 
-def _facts(node: PlanNode, text: str, spark: SparkSession | None) -> list[tuple[str, str]]:
+def _facts(node: PlanNode, plan: Plan, spark: SparkSession | None) -> list[tuple[str, str]]:
     if isinstance(node, AsOfJoin):
         return _as_of_facts(node, spark)
     if isinstance(node, Deduplicate):
         return _deduplicate_facts(node)
     if isinstance(node, (Aggregation, TableChanges, Suppress)):
-        return facts(node, text, None if spark is None else spark.conf.get(SETTING, None))
+        if isinstance(node, Aggregation) and not plan.streaming:
+            return bounded_facts(node)
+        return facts(node, plan.text, None if spark is None else spark.conf.get(SETTING, None))
     if isinstance(node, Fragment) and node.columns:
         return [("columns", ", ".join(f"{c.name} {c.type}" for c in node.columns))]
     return []

@@ -30,6 +30,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The fast tests run in two processes; Spark's share one session, and a single file is faster without a second."""
+    if hasattr(config, "workerinput"):  # one of the two: it starts no others
+        return
+    is_fast = str(config.option.markexpr).startswith("not spark") and not config.option.file_or_dir
+    if is_fast and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
+        config.option.numprocesses = 2
+        config.option.dist = "load"
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever asks for the session is a Spark test: the marker cannot be forgotten."""
     for item in items:
