@@ -10,25 +10,30 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.entries import Column
 from sqlx.aggregates import AggregateCall, check_arguments, check_no_aggregate, result_type
+from sqlx.aggregation_text import Grouped, result_of, rewrite
 from sqlx.clauses import QueryTail
 from sqlx.cut import with_clause
 from sqlx.dialect import Span, quoted, tokenize_span
 from sqlx.emission import check_emission, config_of, is_outermost
-from sqlx.errors import BindError, UnsupportedError
+from sqlx.errors import BindError
 from sqlx.grouping import check_key_types, read_grouping
 from sqlx.join_inputs import with_carried
 from sqlx.live_reads import check_live_left
 from sqlx.ordering import order_pieces
-from sqlx.plan import Aggregation, Fragment, Result
+from sqlx.plan import Aggregation, Fragment
 from sqlx.scope import name_chains
-from sqlx.selected import Grouping, Item, Replaced, Replacer, alias_text, select_items
+from sqlx.selected import (
+    Replaced,
+    Replacer,
+    select_items,
+)
 from sqlx.structure import Block
-from sqlx.window_relations import BOUNDS, check_partition
+from sqlx.window_relations import BOUNDS, check_bounds, check_partition
 from udtf.operators.window_aggregate_config import Aggregate, Window
 
 if TYPE_CHECKING:
@@ -38,27 +43,13 @@ _OWN = re.compile(r"__|_[lr]\d+$")  # columns of an operator below, which the qu
 _TIMES = ("timestamp", "timestamp_ntz")
 
 
-@dataclass
-class _Group:
-    """A block whose rows are grouped, while it is compiled."""
-
-    compiler: Compiler
-    block: Block
-    tail: QueryTail
-    from_text: str
-    prefix: str
-    columns: tuple[Column, ...]
-    items: list[Item]
-    grouping: Grouping
-    replacer: Replacer
-
-
 def aggregate_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> None:
     """Compile a live block that groups its rows.
 
     Raises:
         TemporalSqlError: it names what is not grouped, or its clauses do not fit each other.
     """
+    from_text += "".join(f" {compiler.edits.render(span)}" for span in tail.laterals)
     group = _read(compiler, block, tail, from_text)
     check_emission(compiler, block, tail, group.grouping)
     selected = [group.replacer.pieces(item.tokens) for item in group.items]
@@ -70,12 +61,12 @@ def aggregate_block(compiler: Compiler, block: Block, tail: QueryTail, from_text
     node = _node(group)
     compiler.nodes[node.name] = node
     compiler.binder.announce(node.name, node.columns)
-    around = _rewrite(group, node, selected, [*having, *order])
+    around = rewrite(group, node, selected, [*having, *order])
     if is_outermost(block) and compiler.streaming:
-        compiler.result = replace(_result(group, selected), around=around)
+        compiler.result = replace(result_of(group, selected), around=around)
 
 
-def _read(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> _Group:
+def _read(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> Grouped:
     text = compiler.text
     spans = [s for s in (block.select, tail.where, tail.having, tail.grouping) if s is not None]
     prefix = with_clause(text, compiler.edits, block.level, Span(block.items[0].start, block.items[-1].end), *spans)
@@ -88,11 +79,12 @@ def _read(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> 
     grouping = read_grouping(text, tail.group, items, names | bounds.keys(), bounds)
     if windows is not None:
         check_partition(text, windows, grouping.keys)
+        check_bounds(text, windows, [span.of(text) for span in tail.group])
         grouping.window = windows.call
-    return _Group(compiler, block, tail, from_text, prefix, columns, items, grouping, Replacer(text, grouping, names))
+    return Grouped(compiler, block, tail, from_text, prefix, columns, items, grouping, Replacer(text, grouping, names))
 
 
-def _check_grouped(group: _Group, tokens: tuple, pieces: list[Replaced]) -> None:  # type: ignore[type-arg]
+def _check_grouped(group: Grouped, tokens: tuple, pieces: list[Replaced]) -> None:  # type: ignore[type-arg]
     """Every column outside of aggregates is grouped by.
 
     Raises:
@@ -116,7 +108,7 @@ def _check_grouped(group: _Group, tokens: tuple, pieces: list[Replaced]) -> None
 # the node
 
 
-def _node(group: _Group) -> Aggregation:
+def _node(group: Grouped) -> Aggregation:
     compiler, calls = group.compiler, group.replacer.calls
     window = group.grouping.window
     keys = [compiler.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys]
@@ -168,18 +160,18 @@ def _event_time(compiler: Compiler) -> list[str]:
     return [f"{arrival.time} AS __time"] if compiler.carries and arrival is not None and arrival.time else []
 
 
-def _where(group: _Group) -> str:
+def _where(group: Grouped) -> str:
     return f" WHERE {group.compiler.edits.render(group.tail.where)}" if group.tail.where is not None else ""
 
 
-def _payload(group: _Group) -> tuple[Column, ...]:
+def _payload(group: Grouped) -> tuple[Column, ...]:
     """The columns of late rows: where they go to a table; in replay the driver shows them."""
     names = [column.name.lower() for column in group.columns]  # one that both sides of a join have is left out
     are_kept = group.compiler.streaming and (group.tail.late_to is not None or not group.compiler.carries)
     return tuple(c for c in group.columns if are_kept and names.count(c.name.lower()) == 1)
 
 
-def _time(group: _Group) -> str:
+def _time(group: Grouped) -> str:
     """The time of a row's windows.
 
     Raises:
@@ -198,14 +190,14 @@ def _time(group: _Group) -> str:
     return time
 
 
-def _arguments(group: _Group, call: AggregateCall) -> list[str]:
+def _arguments(group: Grouped, call: AggregateCall) -> list[str]:
     """What is computed for each row: the arguments; where the rows are kept, the columns that the call names."""
     if call.function != "rows":
         return [group.compiler.edits.render(span) for span in call.arguments]
     return list(dict.fromkeys(_named(group, call)))
 
 
-def _named(group: _Group, call: AggregateCall) -> list[str]:
+def _named(group: Grouped, call: AggregateCall) -> list[str]:
     tokens = tokenize_span(group.compiler.text, call.span)
     names = {column.name.lower() for column in group.columns}
     aliases = {r.relation.visible_name.lower() for r in group.block.items if r.relation.visible_name}
@@ -216,7 +208,7 @@ def _named(group: _Group, call: AggregateCall) -> list[str]:
     ]
 
 
-def _call_text(group: _Group, number: int, call: AggregateCall, arguments: list[str]) -> str | None:
+def _call_text(group: Grouped, number: int, call: AggregateCall, arguments: list[str]) -> str | None:
     """A call whose rows are kept, over its argument columns."""
     if call.function != "rows":
         return None
@@ -231,7 +223,7 @@ def _call_text(group: _Group, number: int, call: AggregateCall, arguments: list[
 
 
 def _aggregate(
-    group: _Group, number: int, call: AggregateCall, arguments: list[str], types: dict[str, str]
+    group: Grouped, number: int, call: AggregateCall, arguments: list[str], types: dict[str, str]
 ) -> Aggregate:
     found = [types[f"__a{number}_{m}"] for m in range(len(arguments))]
     check_arguments(group.compiler.text, call, found, types.get(f"__a{number}_f"))
@@ -241,59 +233,3 @@ def _aggregate(
         sql = f"{group.prefix}SELECT {call.span.of(group.compiler.text)} AS __x FROM {group.from_text}"
         kind = group.compiler.columns_of(sql)[0].type
     return Aggregate(call.function, len(arguments), call.distinct, call.ignore_nulls, has_filter, kind)
-
-
-# the text
-
-
-def _result(group: _Group, selected: list[list[Replaced]]) -> Result:
-    """What the block's result is."""
-    emit = group.tail.emit
-    if emit is not None and emit.kind == "final":
-        return Result()
-    whole = [
-        pieces[0] if len(pieces) == 1 and pieces[0].span == item.span else None
-        for item, pieces in zip(group.items, selected, strict=True)
-    ]
-    _check_keys(group, [piece for piece in whole if piece is not None])
-    keys = tuple(
-        n for n, pieces in enumerate(selected) if pieces and all(piece.kind in ("key", "window") for piece in pieces)
-    )
-    shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
-    return Result(shape, keys, filters=group.tail.having is not None)
-
-
-def _check_keys(group: _Group, whole: list[Replaced]) -> None:
-    """A row that changes is known by its keys: all of them are selected.
-
-    Raises:
-        UnsupportedError: one is not.
-    """
-    shown = {piece.number for piece in whole if piece.kind == "key"}
-    missing = [Span(key[0].start, key[-1].end) for number, key in enumerate(group.grouping.keys) if number not in shown]
-    window = group.grouping.window
-    if window is not None and not any(piece.kind == "window" for piece in whole):
-        missing.append(window.span)
-    if missing:
-        text, place = group.compiler.text, (group.block.select or group.block.span).pair
-        raise UnsupportedError("EMIT.KEY_NOT_SELECTED", text, place, key=missing[0].of(text))
-
-
-def _rewrite(group: _Group, node: Aggregation, selected: list[list[Replaced]], having: list[Replaced]) -> str:
-    """Put the result in place; the query once more with its condition as a column."""
-    edits, tail = group.compiler.edits, group.tail
-    for item, pieces in zip(group.items, selected, strict=True):
-        for piece in pieces:
-            edits.replace(piece.span, piece.sql)
-        if item.alias is None and pieces and pieces[0].span == item.span:
-            edits.insert(item.span.end, alias_text(pieces[0].shown))
-        elif item.alias is None:
-            edits.insert(item.span.end, alias_text(item.span.of(group.compiler.text)))
-    for piece in having:
-        edits.replace(piece.span, piece.sql)
-    condition = "true" if tail.having is None else edits.render(tail.having)
-    rest = "".join(f" {edits.render(span)}" for span in tail.rest)
-    end = max(group.block.items[-1].end, group.block.tail.end)
-    where = f" WHERE {condition}" if tail.having is not None else ""
-    edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
-    return f"SELECT {edits.render(group.block.select)}, ({condition}) AS __passes, __carry FROM {node.name}"

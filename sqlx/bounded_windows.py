@@ -5,7 +5,6 @@ It has no sliding windows: these are an operator of ours, as live ones are.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,10 @@ from sqlx.clauses import QueryTail
 from sqlx.dialect import Token, tokenize_span
 from sqlx.emission import check_emission, is_outermost
 from sqlx.grouping import read_grouping
-from sqlx.selected import groups, select_items
+from sqlx.selected import Grouping, groups, select_items
 from sqlx.structure import Block
 from sqlx.table_changes import check_every, table_of
+from sqlx.window_relations import BOUNDS
 
 if TYPE_CHECKING:
     from sqlx.compiler import Compiler
@@ -36,7 +36,7 @@ def bounded_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: 
     """
     slides = not compiler.streaming and not block.pipe and _slides(compiler, block, tail)
     if slides:
-        _sliding_block(compiler, block, tail, from_text)
+        aggregate_block(compiler, block, tail, from_text)
     elif tail.ours:
         _spark_block(compiler, block, tail)
     else:
@@ -52,9 +52,7 @@ def bounded_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: 
 
 def _spark_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
     """Leave the grouping to Spark."""
-    items = select_items(compiler.text, block.select)
-    grouping = read_grouping(compiler.text, tail.group, items, set(), {}) if tail.group else None
-    check_emission(compiler, block, tail, grouping)
+    check_emission(compiler, block, tail, _grouping(compiler, block, tail) if tail.group else None)
     if not groups(compiler.text, block, tail):
         check_every(compiler, tail, table_of(compiler, block))
     for span in tail.ours:
@@ -67,18 +65,16 @@ def _slides(compiler: Compiler, block: Block, tail: QueryTail) -> bool:
     written = [tokenize_span(text, span) for span in (*tail.group, *([block.select] if block.select else []))]
     if not tail.group or not any(_calls(tokens) for tokens in written):
         return False
-    grouping = read_grouping(text, tail.group, select_items(text, block.select), set(), {})
+    grouping = _grouping(compiler, block, tail)
     return grouping.window is not None and grouping.window.window.kind == "sliding"
+
+
+def _grouping(compiler: Compiler, block: Block, tail: QueryTail) -> Grouping:
+    """What a block groups by, as far as can be said without its columns."""
+    bounds = BOUNDS if any(item.relation.windows is not None for item in block.items) else {}
+    return read_grouping(compiler.text, tail.group, select_items(compiler.text, block.select), set(bounds), bounds)
 
 
 def _calls(tokens: tuple[Token, ...]) -> bool:
     """Whether some of the tokens call `sliding_window`."""
     return any(t.is_name and t.name.lower() == "sliding_window" and n.text == "(" for t, n in pairwise(tokens))
-
-
-def _sliding_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: str) -> None:
-    """Compile the block as a live one; LATERAL VIEW belongs to what it reads."""
-    views = [span for span in tail.rest if tokenize_span(compiler.text, span)[0].word == "LATERAL"]
-    read = " ".join([from_text, *(compiler.edits.render(span) for span in views)])
-    rest = [span for span in tail.rest if span not in views]
-    aggregate_block(compiler, block, replace(tail, rest=rest), read)

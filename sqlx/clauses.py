@@ -101,6 +101,7 @@ class QueryTail:
         grace_us: of the query's own GRACE PERIOD; grace: the clause.
         late_to: table of the query's own LATE TO; late: the clause.
         emit: the EMIT clause.
+        laterals: LATERAL VIEW, which belongs to the FROM clause.
         rest: ORDER BY, LIMIT and what else is Spark's.
     """
 
@@ -113,6 +114,7 @@ class QueryTail:
     late: Span | None = None
     late_to: str | None = None
     emit: EmitClause | None = None
+    laterals: list[Span] = field(default_factory=list)
     rest: list[Span] = field(default_factory=list)
 
     @property

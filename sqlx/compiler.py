@@ -20,7 +20,7 @@ from catalog.entries import Column, Entry
 from sqlx.arrival import ROW, Arrival
 from sqlx.bind import Binder
 from sqlx.clauses import EmitClause
-from sqlx.cut import check_leftovers, is_query, merge_using, operand_start, read_by_left, with_clause
+from sqlx.cut import check_leftovers, is_query, merge_using, operand_start, read_by_left, stands_in, with_clause
 from sqlx.deduplication import deduplicate_pipe, deduplicate_relation
 from sqlx.dialect import Span
 from sqlx.edits import Edits
@@ -110,7 +110,7 @@ class Compiler:
 
     def reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
         """The nodes that a query reads."""
-        return tuple((name, node) for name, node in self.nodes.items() if name in sql)
+        return tuple((name, node) for name, node in self.nodes.items() if stands_in(name, sql))
 
     def _block(self, block: Block) -> None:
         self.visible, self.before, self.first_arrival = [], [], None

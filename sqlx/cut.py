@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -28,6 +29,11 @@ def _writes(text: str) -> bool:
         if depth == 0 and token.word in ("INSERT", "MERGE", "UPDATE", "DELETE"):
             return True
     return False
+
+
+def stands_in(name: str, sql: str) -> bool:
+    """Whether a relation's name stands in a query, and not only the beginning of a longer one."""
+    return name in sql and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql) is not None
 
 
 def read_by_left(join: Join) -> list[Span]:

@@ -19,7 +19,7 @@ _DAY_BEGINS = "2013-03-08T05:00:00Z"
 """Midnight in New York; the picture counts hours from here."""
 _HOUR_US = 3_600_000_000
 _GRACE_HOURS = 3
-_SHOWN_HOURS = (5, 29)
+_SHOWN_HOURS = (5, 27)
 _ON_CHANGE, _FINAL = "#1f77b4", "#d95f02"
 
 
@@ -122,7 +122,11 @@ def known_at_their_end(changes: list[Update]) -> dict[int, float]:
 
 def _draw_counts(axes: Axes, changes: list[Update], final: list[Update]) -> None:
     for found, label, colour in ((changes, "on change", _ON_CHANGE), (final, "final", _FINAL)):
-        axes.step(*shown_so_far(found), where="post", color=colour, linewidth=1.8, label=label)
+        times, totals = shown_so_far(found)
+        first, last = _SHOWN_HOURS
+        axes.step(
+            [first, *times, last], [0, *totals, *totals[-1:]], where="post", color=colour, linewidth=1.8, label=label
+        )
     axes.set_ylabel("departures shown so far")
     axes.legend(frameon=False, loc="upper left")
     _plain(axes)
@@ -135,6 +139,7 @@ def _draw_delays(axes: Axes, changes: list[Update], final: list[Update]) -> None
     axes.set_ylabel("mean delay of the hour, minutes")
     axes.set_xlabel("hour of the day in New York; above when it was known, below the hour that it is of")
     axes.set_xlim(*_SHOWN_HOURS)
+    axes.set_ylim(top=1.3 * axes.get_ylim()[1])  # room for the legend
     axes.set_xticks(range(*_SHOWN_HOURS, 2), [f"{hour % 24}:00" for hour in range(*_SHOWN_HOURS, 2)])
     axes.legend(frameon=False, loc="upper left")
     _plain(axes)

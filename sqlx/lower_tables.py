@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # its usual name
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from sqlx.arrival import is_order
 from sqlx.plan import Aggregation, Result, TableChanges
 from udtf.operators.window_aggregate_stream_plan import reasons
+from udtf.operators.window_aggregate_stream_types import arrow_type
 
 #: The column that carries what the query does not know through it, and the one that says what passed its condition.
 CARRY, PASSES = "__carry", "__passes"
@@ -53,15 +53,11 @@ def _old(name: str) -> str:
 
 def uncompiled(node: Aggregation) -> list[str]:
     """What of an aggregation keeps it from running compiled, in words; empty where nothing does."""
-    types = {column.name: to_arrow_type(_parsed(column.type), timezone="UTC") for column in node.input.columns}
+    types = {column.name: arrow_type(column.type) for column in node.input.columns}
     arguments = [
         [types[f"__a{n}_{m}"] for m in range(aggregate.arguments)] for n, aggregate in enumerate(node.config.aggregates)
     ]
     return reasons(node.config, arguments, [types[f"__k{n}"] for n in range(node.config.n_keys)])
-
-
-def _parsed(text: str) -> DataType:
-    return DataType.fromDDL(text)
 
 
 def with_times(rows: DataFrame) -> DataFrame:

@@ -37,6 +37,7 @@ def sliding_aggregation(node: Aggregation, rows: DataFrame) -> DataFrame:
         node: the aggregation.
         rows: its input.
     """
+    assert node.config.window.kind == "sliding", "Spark aggregates all other windows of bounded rows"
     answered = _expanded(node, rows) if expanded(node) else _folded(node, rows)
     return answered.withColumn("__ws", _start(node, rows)).select(*[F.col(column.name) for column in node.columns])
 

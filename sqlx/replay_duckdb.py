@@ -47,6 +47,8 @@ def _as_spark_means(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=node.this, to=node.args["to"])
     if isinstance(node, exp.DataType) and node.this == exp.DType.TIMESTAMP:  # of to_timestamp(x), never of CAST
         return exp.DataType.build("timestamptz")
+    if isinstance(node, exp.Quantile):  # percentile lies between two rows, DuckDB's quantile is one of them
+        return exp.Anonymous(this="quantile_cont", expressions=[node.this, node.args["quantile"]])
     if isinstance(node.parent, exp.Cast):
         return node
     if isinstance(node, _TIMESTAMPS):

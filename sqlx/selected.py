@@ -266,3 +266,9 @@ def _tokens(text: str, span: Span) -> tuple[Token, ...]:
 def alias_text(shown: str) -> str:
     """`` AS `name` ``."""
     return f" AS {quoted(' '.join(shown.split()))}"
+
+
+def shown_name(text: str, item: Item) -> str:
+    """What Spark calls an item without an alias: a field by its own name, anything else as it is written."""
+    is_chain = all(t.is_name or t.text == "." for t in item.tokens)
+    return item.tokens[-1].name if is_chain else item.span.of(text)

@@ -62,9 +62,10 @@ class _TailReader:
             elif cursor.word() in ("GRACE", "LATE", "EMIT") and self._starts_clause():
                 self._ours(start)
             else:
+                is_lateral = cursor.at("LATERAL")
                 cursor.skip_group()
                 self._to_clause()
-                tail.rest.append(cursor.span_from(start))
+                (tail.laterals if is_lateral else tail.rest).append(cursor.span_from(start))
         return tail
 
     def _ours(self, start: int) -> None:

@@ -143,6 +143,8 @@ def _window(text: str, name: str, lengths: list[Span]) -> Window:
     if slide_us > size_us:
         raise BindError("WINDOW.SLIDE", text, lengths[0].pair)
     offset = sizes[1] if name == "tumble" and len(sizes) > 1 else sizes[2] if len(sizes) > 2 else 0
+    if name == "cumulate" and size_us % slide_us:
+        raise BindError("WINDOW.STEP", text, lengths[0].pair)
     step = size_us if name == "cumulate" else slide_us
     return Window("cumulate" if name == "cumulate" else "time", size_us, slide_us, offset % step)
 
@@ -197,6 +199,18 @@ def _sessions(text: str, relation: WindowRelation, time: str) -> str:
     gap = f"INTERVAL '{gap_us // 1_000_000}.{gap_us % 1_000_000:06d}' SECOND"
     bounds = _bounds(f"min({time}) {of}", f"max({time}) {of} + {gap}")
     return f"(SELECT * EXCEPT (__b, __n), {bounds} FROM ({rows}))"
+
+
+def check_bounds(text: str, relation: WindowRelation, grouped: list[str]) -> None:
+    """Live, the groups are those of the windows: both bounds are grouped by.
+
+    Raises:
+        BindError: one is not.
+    """
+    names = {expression.lower().split(".")[-1].strip("` ") for expression in grouped}
+    if not {"window_start", "window_end"} <= names:
+        span = relation.call.span.pair
+        raise BindError("WINDOW.RELATION_UNGROUPED", text, span, name=relation.name.upper())
 
 
 def check_partition(text: str, relation: WindowRelation, keys: list[tuple[Token, ...]]) -> None:
