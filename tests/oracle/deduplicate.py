@@ -25,7 +25,7 @@ def reference(rows: list[tuple[Any, int, Any, Any]], interval: int, *, last: boo
         elif time >= stream_time - interval:
             store[key] = (time, sequence, value)
             answers += [] if last else [value]
-        elif late or (key in store and sequence is not None and sequence == store[key][1]):
+        elif late or (not last and key in store and sequence is not None and sequence == store[key][1]):
             answers.append(value)
     return answers
 
