@@ -72,7 +72,7 @@ def _slides(compiler: Compiler, block: Block, tail: QueryTail) -> bool:
 def _grouping(compiler: Compiler, block: Block, tail: QueryTail) -> Grouping:
     """What a block groups by, as far as can be said without its columns."""
     bounds = BOUNDS if any(item.relation.windows is not None for item in block.items) else {}
-    return read_grouping(compiler.text, tail.group, select_items(compiler.text, block.select), set(bounds), bounds)
+    return read_grouping(compiler.text, tail.group, select_items(compiler.text, block.select), set(), bounds)
 
 
 def _calls(tokens: tuple[Token, ...]) -> bool:

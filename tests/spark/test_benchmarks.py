@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from benchmarks import as_of_stream
+from benchmarks import as_of_stream, deduplicate_stream, window_aggregate
 from benchmarks.as_of_join import Plan, run
 from benchmarks.data import CASES
 from benchmarks.stream_data import SMALL
+from benchmarks.window_aggregate import Part
+from benchmarks.window_aggregate_spill import BEYOND, SESSIONS, TUMBLING, cells, measure_spill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,3 +32,30 @@ def test_the_live_join_gives_the_answer_of_the_bounded_one(spark: SparkSession, 
     assert [found.note for found in results.ways.values() if found.note] == []
     assert len(results.ways) == 4
     assert results.ways[case.name, as_of_stream.OURS].state_rows > 0
+
+
+def test_live_deduplication_gives_the_rows_of_duckdb(spark: SparkSession, tmp_path: Path) -> None:
+    case = replace(deduplicate_stream.SMALL.scaled(10), batches=4)
+    results = deduplicate_stream.run(spark, (case,), tmp_path, tmp_path, 1, Console(quiet=True))
+    assert [found.note for found in results.ways.values() if found.note] == []
+    ours = results.ways[case.name, deduplicate_stream.OURS]
+    assert ours.state_rows > 0
+    assert len(ours.states) == len(ours.seconds) == 2
+    assert len(results.ways) == 2
+
+
+def test_windows_are_the_same_by_all_ways(spark: SparkSession, tmp_path: Path) -> None:
+    case = replace(window_aggregate.CASE.scaled(500), batches=4)
+    kinds = (window_aggregate.TUMBLING, window_aggregate.SLIDING)
+    plan = window_aggregate.Plan(case, tmp_path, kinds, (Part.STREAM, Part.BATCH), rounds=1, warm=0, runs=1)
+    found = window_aggregate.run(plan, lambda: spark, Console(quiet=True))
+    assert [one.note for one in (*found.live.ways.values(), *found.batch.ways.values()) if one.note] == []
+    assert list(found.live.ways) == [("tumbling", "Spark's own"), ("tumbling", "ours")]
+    assert [way for kind, way in found.batch.ways if kind == "tumbling"] == ["DuckDB", "Polars", "Spark's own", "ours"]
+    assert [way for kind, way in found.batch.ways if kind == "sliding"] == ["DuckDB", "ours"]
+
+
+def test_spilled_windows_give_the_rows_of_those_in_memory() -> None:
+    runs = measure_spill(limit=200)
+    assert [line[-1] for line in cells(runs)] == ["", "equal", "", "", "equal", ""]
+    assert all(runs[windows, BEYOND].spilled_rows > 0 for windows in (SESSIONS, TUMBLING))

@@ -17,6 +17,7 @@ from sqlx.demo import ACTS, STORIES, counts
 from sqlx.demo_data import prepare, source_folder
 from sqlx.demo_live import live_totals
 from sqlx.demo_replay import replay_rows, write_replay
+from sqlx.demo_windows import CHANGES, FINAL, draw, updates, window_counts
 from sqlx.jinja import render_file
 from tests.oracle.deduplicate import duckdb_sql
 
@@ -67,7 +68,7 @@ def answers(spark: SparkSession, name: str, data: Path) -> list[list[dict[str, A
 
 
 def test_every_file_is_an_act_of_the_demo_or_its_definitions() -> None:
-    definitions = ["flights.sql", "live/flights.sql", "live/as_of_join.sql"]
+    definitions = ["flights.sql", "live/flights.sql", "live/as_of_join.sql", "windows/flights.sql"]
     files = [path.relative_to(STORIES).as_posix() for path in STORIES.rglob("*.sql")]
     assert sorted(files) == sorted([*ACTS, *definitions])
 
@@ -155,7 +156,8 @@ def two_months(spark: SparkSession, data: Path) -> Iterator[Path]:
             path.unlink()
     yield data
     spark.sql("DROP VIEW IF EXISTS compared")  # first: it reads the table
-    spark.sql("DROP TABLE IF EXISTS departures_live")
+    for table in ("departures_live", "hourly_final", "hourly_changes", "late_departures"):
+        spark.sql(f"DROP TABLE IF EXISTS {table}")
 
 
 def heard(data: Path, tasks: dict[str, int]) -> dict[int, list[tuple[Any, ...]]]:
@@ -210,3 +212,73 @@ def test_the_live_answer_is_that_of_each_record_in_turn(spark: SparkSession, two
     assert sum(counted.values()) == len(expected)
     assert set(counted) <= {"equal", "different: the report came after the grace period", "different"}
     assert all(row["observed_at_batch"] != row["observed_at_live"] for row in some)
+
+
+Hours = dict[tuple[str, int], list[int]]
+
+
+def hourly(data: Path, tasks: dict[str, int], grace_us: int) -> tuple[Hours, set[tuple[str, int]], int]:
+    """The delays of each airport and hour, which hours are final, and how many departures were late: one by one."""
+    rows = duckdb.sql(
+        "SELECT epoch_us(heard_at), origin, epoch_us(scheduled_at), delay_minutes "
+        f"FROM read_parquet('{data}/live/flights/*.parquet', filename=true, file_row_number=true) "
+        "WHERE delay_minutes IS NOT NULL ORDER BY filename, file_row_number"
+    ).fetchall()
+    hours: Hours = {}
+    stream_time = dict.fromkeys(tasks.values(), -1)
+    late = 0
+    for _, origin, at, delay in sorted(rows, key=lambda row: row[0]):
+        task, hour = tasks[origin], at // HOUR_US * HOUR_US
+        stream_time[task] = max(stream_time[task], at)
+        if hour + HOUR_US > stream_time[task] - grace_us:
+            hours.setdefault((origin, hour), []).append(delay)
+        else:
+            late += 1
+    final = {key for key in hours if key[1] + HOUR_US <= stream_time[tasks[key[0]]] - grace_us}
+    return hours, final, late
+
+
+def test_final_hours_and_updates_are_those_of_each_departure_in_turn(spark: SparkSession, two_months: Path) -> None:
+    worst, accounts = answers(spark, "windows/final.sql", two_months)
+    final_totals = live_totals(spark)
+    day, verdicts = answers(spark, "windows/changes.sql", two_months)
+    change_totals = live_totals(spark)
+    origins = spark.sql("SELECT DISTINCT origin, pmod(xxhash64(origin), 16) FROM flights").collect()
+    hours, final, late = hourly(two_months, dict(origins), 3 * HOUR_US)
+
+    expected = sorted((*key, len(hours[key]), sum(hours[key]) / len(hours[key])) for key in final)
+    columns = "origin, unix_micros(hour), departures, mean_delay"
+    got = [tuple(row) for row in spark.sql(f"SELECT {columns} FROM hourly_final ORDER BY 1, 2").collect()]
+    assert got == [(*row[:3], pytest.approx(row[3])) for row in expected]
+    counted = sum(row[2] for row in expected)
+    total = sum(len(delays) for delays in hours.values())
+    assert [row["n"] for row in accounts] == [counted, late, total - counted]
+    assert len(worst) == 5
+    assert {row["verdict"]: (row["hours"], row["departures"]) for row in verdicts} == {
+        "equal": (len(final), counted),
+        "still open: on change only": (len(hours) - len(final), total - counted),
+    }
+    assert day == []  # March is not there
+    assert (final_totals.sum("emitted"), final_totals.sum("late")) == (len(final), late)
+    assert change_totals.sum("emitted") == total
+    assert window_counts(final_totals, change_totals)[1].split()[0] == f"{len(final):,}"
+
+
+def test_a_day_is_drawn(spark: SparkSession, tmp_path: Path) -> None:
+    hour = "TIMESTAMP '2013-03-08T15:00:00Z'"
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW {CHANGES} AS SELECT 'EWR' AS origin, {hour} AS hour, n AS departures, "
+        f"n * 10D AS mean_delay, {hour} + make_dt_interval(0, 0, 40 * n) AS heard_at FROM VALUES (1), (2) AS t(n)"
+    )
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW {FINAL} AS "
+        f"SELECT 'EWR' AS origin, {hour} AS hour, 2 AS departures, 20D AS mean_delay"
+    )
+    try:
+        found = [(one.hour, round(one.known, 2), one.departures) for one in updates(spark, CHANGES, "heard_at")]
+        picture = draw(spark, tmp_path / "a/b.png")
+    finally:
+        for view in (CHANGES, FINAL):
+            spark.catalog.dropTempView(view)
+    assert found == [(10, 10.67, 1), (10, 11.33, 2)]
+    assert picture.read_bytes().startswith(b"\x89PNG")

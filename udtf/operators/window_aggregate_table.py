@@ -1,7 +1,7 @@
 """Sliding windows of the bounded rows of one task: sorted by key and time, folded window by window.
 
-Every row counts, nothing is late (semantics.md A, "Batch"); rows without a time have no window. Windows come key by key,
-within a key by their end; in pieces, since there may be twice as many of them as rows.
+Every row counts, nothing is late (semantics.md A, "Batch"); rows without a time have no window. Windows come key by
+key, within a key by their end; in pieces, since there may be twice as many of them as rows.
 """
 
 from __future__ import annotations

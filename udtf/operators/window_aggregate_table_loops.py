@@ -2,8 +2,8 @@
 
 The windows of a key are the different sets of rows that lie within `size` of each other as time goes on: they change
 where a row comes, which is the end of [t - size, t], and right after a row has left, which is the end of
-[t + 1, t + 1 + size]; a set without rows is no window (semantics.md 13.1). Rows are numbered by their place in the order
-of key and time; a key's begin at `starts[code]`.
+[t + 1, t + 1 + size]; a set without rows is no window (semantics.md 13.1). Rows are numbered by their place in the
+order of key and time; a key's begin at `starts[code]`.
 """
 
 from __future__ import annotations

@@ -113,6 +113,7 @@ def test_over_an_as_of_join():
         (f"SELECT k FROM orders GROUP BY k, {BY}, sliding_window(ts, '1 hour')", "WINDOW.TWICE"),
         ("SELECT k FROM orders GROUP BY k, sliding_window(n, '1 hour')", "WINDOW.TIME_TYPE"),
         (f"SELECT k FROM orders GROUP BY ROLLUP(k), {BY}", "AGGREGATE.GROUPING_SETS"),
+        (f"SELECT k FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL 1 DAY)) GROUP BY k, {BY}", "WINDOW.TWICE"),
         (f"SELECT k FROM (SELECT k FROM orders GROUP BY k, {BY} EMIT CHANGES)", "EMIT.INNER"),
     ],
 )
