@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check lint spark complete bench-as-of bench-as-of-stream bench-deduplicate clean
+.PHONY: help setup demo test fast check lint spark complete bench-as-of bench-as-of-stream bench-deduplicate bench-windows clean
 
 BIN := .venv/bin
 # The PySpark that runs is the one in .venv, whatever else the machine has.
@@ -40,8 +40,11 @@ bench-as-of: setup ## AS OF joins side by side with other ways (long; ARGS="--he
 bench-as-of-stream: setup ## live AS OF joins side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.as_of_stream $(ARGS)
 
-bench-deduplicate: setup ## deduplication side by side with other ways (ARGS="--help" lists its options)
+bench-deduplicate: setup ## deduplication in batch and live side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.deduplicate $(ARGS)
+
+bench-windows: setup ## windows in batch and live side by side with other ways (long; ARGS="--help" lists its options)
+	$(BIN)/python -m benchmarks.window_aggregate $(ARGS)
 
 clean: ## remove .venv and all caches
 	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log

@@ -24,7 +24,7 @@ from benchmarks import report, stream_report
 from benchmarks.data import Inputs
 from benchmarks.spark_ways import session
 from benchmarks.stream_data import LARGE, MANY_KEYS, PER_KEY, SMALL, Case, make
-from benchmarks.stream_measure import NOOP, PARQUET, Live, measure_live, together
+from benchmarks.stream_measure import NOOP, PARQUET, Live, in_turns, measure_live
 from benchmarks.stream_reference import reference
 from benchmarks.stream_report import Results
 from benchmarks.stream_restart import measure_restart
@@ -77,14 +77,10 @@ class Runner:
     sink: str
 
     def run(self, rounds: int, done: Callable[[str, Live], None]) -> None:
-        """The ways in turns, so that what else the machine does falls on all of them."""
+        """All ways of the case."""
         answer = reference(self.inputs, self.folder / "reference") if self.sink == PARQUET else None
-        found: dict[str, list[Live]] = {}
-        for _ in range(rounds):
-            for way in WAYS[self.case.name]:
-                found.setdefault(way, []).append(self.measure(way))
-        for way, runs in found.items():
-            done(way, self.checked(way, together(runs), answer))
+        for way, found in in_turns(WAYS[self.case.name], rounds, self.measure).items():
+            done(way, self.checked(way, found, answer))
 
     def measure(self, way: str) -> Live:
         """One run of a way."""

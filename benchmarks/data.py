@@ -75,14 +75,14 @@ def make(case: Case, folder: Path) -> Inputs:
 
 def _left(case: Case, random: np.random.Generator) -> pa.Table:
     times = np.sort(random.integers(0, _DAYS_US, case.rows))
-    columns = {"k": _keys(case, case.rows, random), "ts": _timestamps(times)}
+    columns = {"k": some_keys(case.keys, case.spread, case.rows, random), "ts": _timestamps(times)}
     return pa.table({**columns, "id": np.arange(case.rows), "qty": random.random(case.rows)})
 
 
 def _right(case: Case, random: np.random.Generator) -> pa.Table:
     # No two versions share a time: which of two equal ones wins is not defined in all engines.
     times = np.sort(random.integers(0, _DAYS_US, case.versions)) + np.arange(case.versions)
-    columns = {"k": _keys(case, case.versions, random), "ts": _timestamps(times)}
+    columns = {"k": some_keys(case.keys, case.spread, case.versions, random), "ts": _timestamps(times)}
     return pa.table({**columns, "rate": random.random(case.versions)})
 
 
@@ -90,12 +90,13 @@ def _timestamps(times: np.ndarray) -> pa.Array:
     return pa.array(_START_US + times).cast(pa.timestamp("us", "UTC"))
 
 
-def _keys(case: Case, count: int, random: np.random.Generator) -> np.ndarray:
-    if case.spread == "zipf":
-        weights = 1 / np.arange(1, case.keys + 1) ** _ZIPF_EXPONENT
-        return random.choice(case.keys, count, p=weights / weights.sum()).astype(np.int64)
-    keys = random.integers(0, case.keys, count)
-    if case.spread == "hot":
+def some_keys(keys_in_all: int, spread: str, count: int, random: np.random.Generator) -> np.ndarray:
+    """Keys of so many rows; how they are spread is `Case.spread`."""
+    if spread == "zipf":
+        weights = 1 / np.arange(1, keys_in_all + 1) ** _ZIPF_EXPONENT
+        return random.choice(keys_in_all, count, p=weights / weights.sum()).astype(np.int64)
+    keys = random.integers(0, keys_in_all, count)
+    if spread == "hot":
         keys[random.random(count) < 0.5] = _HOT_KEY
     return keys
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import Measured, measure
+from benchmarks.measure import Measured, in_own_process, measure
 from benchmarks.peers import THREADS
 
 if TYPE_CHECKING:
@@ -88,8 +86,7 @@ def with_polars(rows: Path, output: Path) -> None:
 
 def measure_polars(rows: Path, output: Path, warm: int, runs: int) -> Measured:
     """Measure it in a process that is made for it and ends with it."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_measure, with_polars, rows, output, warm, runs).result()
+    return in_own_process(_measure, with_polars, rows, output, warm, runs)
 
 
 def _measure(way: Callable[[Path, Path], None], rows: Path, output: Path, warm: int, runs: int) -> Measured:

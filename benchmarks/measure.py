@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeVar
 
+_T = TypeVar("_T")
 _POLL_S = 0.4
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -48,7 +51,13 @@ class Measured:
         return {**asdict(self), "median_s": self.median}
 
 
-def measure(way: Callable[[Path], None], output: Path, warm: int, runs: int) -> Measured:
+def measure(
+    way: Callable[[Path], None],
+    output: Path,
+    warm: int,
+    runs: int,
+    summed: Callable[[Path], str] | None = None,
+) -> Measured:
     """Run a way that writes its answer to a folder: first ``warm`` times unmeasured, then ``runs`` times.
 
     Args:
@@ -56,6 +65,7 @@ def measure(way: Callable[[Path], None], output: Path, warm: int, runs: int) -> 
         output: that folder.
         warm: runs before the clock counts.
         runs: timed runs.
+        summed: the checksum of an answer; None is that of a join.
 
     Raises:
         RuntimeError: two runs gave different answers.
@@ -71,7 +81,7 @@ def measure(way: Callable[[Path], None], output: Path, warm: int, runs: int) -> 
         with memory, Clock() as clock:
             way(output)
         clocks.append(clock)
-        answers.add(checksum(output))
+        answers.add((summed or checksum)(output))
     shutil.rmtree(output, ignore_errors=True)
     if len(answers) != 1:
         message = f"{len(answers)} different answers"
@@ -85,15 +95,27 @@ def measure(way: Callable[[Path], None], output: Path, warm: int, runs: int) -> 
     )
 
 
-def checksum(folder: Path) -> str:
-    """Rows, matches and a sum of row hashes: equal for equal bags of rows, in whatever order they were written."""
+def checksum(folder: Path, row: str = "k, epoch_us(ts), id, qty, rate", where: str = "true") -> str:
+    """Rows, values of the last column, and a sum of row hashes: equal for equal bags of rows, in whatever order.
+
+    Args:
+        folder: of Parquet files.
+        row: the columns that are compared, as DuckDB's SQL.
+        where: the rows that are compared.
+    """
     import duckdb
 
-    row = "hash(k, epoch_us(ts), id, qty, rate)::HUGEINT"
+    counts = f"count(*), count({row.rpartition(', ')[2]}), sum(hash({row})::HUGEINT)"
     with duckdb.connect() as connection:
         connection.execute("SET threads = 2")
-        found = connection.execute(f"SELECT count(*), count(rate), sum({row}) FROM '{folder}/*.parquet'").fetchone()
+        found = connection.execute(f"SELECT {counts} FROM '{folder}/*.parquet' WHERE {where}").fetchone()
     return ":".join(str(value) for value in found or ())
+
+
+def in_own_process(function: Callable[..., _T], *arguments: Any) -> _T:
+    """Call a function of a module in a process that is made for it and ends with it: its memory is not ours."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 class Clock:

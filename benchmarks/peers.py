@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.data import Inputs
-from benchmarks.measure import Measured, measure
+from benchmarks.measure import Measured, in_own_process, measure
 
 THREADS = 2
 
@@ -47,8 +45,7 @@ PEERS: dict[str, Callable[[Inputs, Path], None]] = {"DuckDB ASOF": duckdb_asof, 
 
 def measure_peer(name: str, inputs: Inputs, output: Path, warm: int, runs: int) -> Measured:
     """Measure an engine in a process that is made for it and ends with it."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_measure, name, inputs, output, warm, runs).result()
+    return in_own_process(_measure, name, inputs, output, warm, runs)
 
 
 def _measure(name: str, inputs: Inputs, output: Path, warm: int, runs: int) -> Measured:

@@ -52,6 +52,15 @@ def session() -> SparkSession:
     return sqlx.session(app="benchmark", master="local[2]", conf=conf)
 
 
+def plain(spark: SparkSession, text: str) -> DataFrame:
+    """A statement as Spark alone understands it: its own parser makes the plan."""
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark._jvm
+    plan = jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
 class SparkWays:
     """The ways to answer the same question in one session.
 
@@ -86,7 +95,7 @@ class SparkWays:
         with self._conf(_NATIVE_ENABLED, "true"), self._cancelled_after(cut_off_s) as is_cancelled:
             self.spark.sparkContext.setLogLevel("OFF")  # being cancelled is no news
             try:
-                found = measure(lambda folder: self._write(self._plain(AS_OF_SQL), folder), output, 0, 1)
+                found = measure(lambda folder: self._write(plain(self.spark, AS_OF_SQL), folder), output, 0, 1)
             except Exception:
                 if not is_cancelled():
                     raise
@@ -101,14 +110,6 @@ class SparkWays:
 
     def _write(self, frame: DataFrame, output: Path) -> None:
         frame.write.parquet(str(output))
-
-    def _plain(self, text: str) -> DataFrame:
-        """A statement as Spark alone understands it: its own parser makes the plan."""
-        from pyspark.sql import DataFrame
-
-        jvm: Any = self.spark._jvm
-        plan = jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
-        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
 
     @contextmanager
     def _conf(self, name: str, value: str) -> Iterator[None]:

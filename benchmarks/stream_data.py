@@ -1,7 +1,8 @@
 """The cases of the benchmarks of live joins, and their data: one Parquet file per side and micro-batch, in event time.
 
 Both sides are one history, cut by time: no row of a micro-batch is earlier than a row of the one before it, and no two
-rows share a time. So a live join that merges its inputs by event time gives the answer of the bounded join.
+rows share a time. So a live join that merges its inputs by event time gives the answer of the bounded join. Cases with
+one side only may be out of order: their rows are read by operators that have a grace period.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.data import Inputs
+from benchmarks.data import Inputs, some_keys
 
 #: Event time from the first to the last row of a micro-batch.
 BATCH_SPAN_US = 600_000_000
 _START_US = 1_700_000_000_000_000
-_STREAM_SHARE = 0.8
 _FIRST_FILE_TIME_S = 1_700_000_000
 # Small enough that Spark reads one file with as many tasks as there are cores.
 _ROWS_PER_GROUP = 32_768
@@ -33,9 +33,12 @@ class Case:
     Attributes:
         name: as in the tables.
         keys: how many different keys.
-        batch_rows: rows of a micro-batch, of both sides together; four of five belong to the stream.
+        batch_rows: rows of a micro-batch, of both sides together.
         batches: how many such micro-batches.
         preload: versions in a micro-batch before all others, one for each key in turn: keys in state from the start.
+        spread: of the keys, as in `data.Case`.
+        stream_share: how many of the rows belong to the stream; the others are versions.
+        disorder_us: rows are at most so much older than the ones before them.
     """
 
     name: str
@@ -43,6 +46,9 @@ class Case:
     batch_rows: int
     batches: int
     preload: int = 0
+    spread: str = "uniform"
+    stream_share: float = 0.8
+    disorder_us: int = 0
 
     @property
     def rows(self) -> int:
@@ -70,7 +76,8 @@ PER_KEY = Case("5 k rows, 1 k keys", 1_000, 5_000, 4)
 
 def make(case: Case, folder: Path) -> Inputs:
     """Write the data of a case, unless it is there already; the same numbers on every machine."""
-    home = folder / f"live_{case.keys}_{case.batch_rows}_{case.batches}_{case.preload}"
+    kind = "" if case.stream_share < 1 else f"{case.spread}_{case.disorder_us}_"
+    home = folder / f"live_{kind}{case.keys}_{case.batch_rows}_{case.batches}_{case.preload}"
     inputs = Inputs(home / "left", home / "right")
     done = home / "done"
     if not done.exists():
@@ -88,9 +95,11 @@ def pieces(case: Case, random: np.random.Generator, endless: bool = False) -> It
         yield _piece(keys[:0], times[:0], 0, random), _versions(keys, times, random)
     number = 0
     while endless or number < case.batches:
-        keys = random.integers(0, case.keys, case.batch_rows)
+        keys = some_keys(case.keys, case.spread, case.batch_rows, random)
         times = _START_US + number * BATCH_SPAN_US + times_within(case.batch_rows, random)
-        is_stream = random.random(case.batch_rows) < _STREAM_SHARE
+        is_stream = random.random(case.batch_rows) < case.stream_share
+        if case.disorder_us:
+            times -= random.integers(0, case.disorder_us, case.batch_rows)
         left = _piece(keys[is_stream], times[is_stream], number * case.batch_rows, random)
         yield left, _versions(keys[~is_stream], times[~is_stream], random)
         number += 1

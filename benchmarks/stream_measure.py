@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -35,6 +35,7 @@ class Live:
         peak_bytes: most memory of all processes together at any time of the run.
         state_rows: what the operator remembers in the end, by its own count.
         state_bytes: the same in bytes: of our state as it is in memory; of Spark's, what RocksDB holds in memory.
+        states: both behind each micro-batch that counts.
         checkpoint_bytes: added to the checkpoint by each micro-batch that counts.
         answer: checksum of all rows; None where they were not kept.
         note: why there is no time, or what is special about it.
@@ -48,6 +49,7 @@ class Live:
     peak_bytes: int = 0
     state_rows: int = 0
     state_bytes: int = 0
+    states: tuple[tuple[int, int], ...] = ()
     checkpoint_bytes: float = 0.0
     answer: str | None = None
     note: str = ""
@@ -69,7 +71,9 @@ class Live:
         return {**asdict(self), "median_s": self.median, "rows_per_s": self.rate}
 
 
-def measure_live(frame: DataFrame, folder: Path, sink: str, is_checked: bool) -> Live:
+def measure_live(
+    frame: DataFrame, folder: Path, sink: str, is_checked: bool, summed: Callable[[Path], str] = checksum
+) -> Live:
     """Run a query over all files that are there, from a new checkpoint, and measure its micro-batches.
 
     Args:
@@ -77,6 +81,7 @@ def measure_live(frame: DataFrame, folder: Path, sink: str, is_checked: bool) ->
         folder: for its checkpoint and answer; it is removed.
         sink: PARQUET or NOOP.
         is_checked: whether the answer in PARQUET is summed up, with which all others are compared.
+        summed: the checksum of an answer.
     """
     memory = PeakMemory()
     try:
@@ -91,8 +96,9 @@ def measure_live(frame: DataFrame, folder: Path, sink: str, is_checked: bool) ->
             clock.others_share,
             memory.peak_bytes,
             *state_of(progress[-1]),
+            tuple(state_of(one) for one in counted),
             checkpoint_bytes(folder / "checkpoint", counted),
-            checksum(folder / "answer") if is_checked else None,
+            summed(folder / "answer") if is_checked else None,
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -145,6 +151,15 @@ def folder_bytes(folder: Path) -> int:
         with suppress(FileNotFoundError):
             total += path.stat().st_size if path.is_file() else 0
     return total
+
+
+def in_turns(ways: Sequence[str], rounds: int, measured: Callable[[str], Live]) -> dict[str, Live]:
+    """Measure the ways in turns, so that what else the machine does falls on all of them."""
+    found: dict[str, list[Live]] = {}
+    for _ in range(rounds):
+        for way in ways:
+            found.setdefault(way, []).append(measured(way))
+    return {way: together(runs) for way, runs in found.items()}
 
 
 def together(runs: Iterable[Live]) -> Live:

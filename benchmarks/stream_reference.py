@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from benchmarks.data import Inputs
-from benchmarks.measure import checksum
+from benchmarks.measure import checksum, in_own_process
 from benchmarks.peers import THREADS
 
 
 def reference(inputs: Inputs, folder: Path) -> str:
     """The checksum of the bounded join, from a process of its own: its memory is not ours."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_reference, inputs, folder).result()
+    return in_own_process(_reference, inputs, folder)
 
 
 def _reference(inputs: Inputs, folder: Path) -> str:

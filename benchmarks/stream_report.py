@@ -39,12 +39,16 @@ class Results:
     """What was measured, by case and way.
 
     Attributes:
+        title: of the table.
+        checked: the ways whose answers are compared.
         sink: where all ways wrote their rows.
         cases: by name.
         ways: by case and way.
         restarts: of our query.
     """
 
+    title: str = "Live AS OF joins"
+    checked: tuple[str, ...] = (OURS, BY_KEY)
     sink: str = PARQUET
     cases: dict[str, Case] = field(default_factory=dict)
     ways: dict[tuple[str, str], Live] = field(default_factory=dict)
@@ -77,20 +81,20 @@ def rows(results: Results) -> Iterable[tuple[str, ...]]:
             f"{found.state_bytes / 1e6:.1f}",
             f"{found.checkpoint_bytes / 1e6:.2f}",
             f"{found.peak_bytes / 1e9:.2f}",
-            answer_of(way, found),
+            answer_of(results, way, found),
         )
 
 
-def answer_of(way: str, found: Live) -> str:
+def answer_of(results: Results, way: str, found: Live) -> str:
     """What is known of the answer."""
-    if way not in (OURS, BY_KEY):
+    if way not in results.checked:
         return "another"
     return "not checked" if found.answer is None else "equal" if found.seconds else "WRONG"
 
 
 def table(results: Results) -> Table:
     """The table for the terminal."""
-    shown = Table(*HEADER, title=f"Live AS OF joins, Parquet to {results.sink}")
+    shown = Table(*HEADER, title=f"{results.title}, Parquet to {results.sink}")
     for line in rows(results):
         shown.add_row(*line)
     return shown
@@ -98,15 +102,10 @@ def table(results: Results) -> Table:
 
 def markdown(results: Results, bars: Iterable[report.Bar]) -> str:
     """Bars, cases, measurements and restarts for the page."""
-    header = ("case", "rows", "micro-batches", "rows of each", "keys", "versions before")
-    cases = [
-        (c.name, f"{c.rows:,}", str(c.batches), f"{c.batch_rows:,}", f"{c.keys:,}", f"{c.preload:,}")
-        for c in results.cases.values()
-    ]
     parts = [
         report.conditions(),
         report.as_markdown(("bar", "measured", "wanted", "met"), (bar.cells() for bar in bars)),
-        report.as_markdown(header, cases),
+        cases_markdown(results),
         report.as_markdown(HEADER, rows(results)),
     ]
     if results.restarts:
@@ -117,18 +116,36 @@ def markdown(results: Results, bars: Iterable[report.Bar]) -> str:
     return "\n\n".join(parts)
 
 
+def cases_markdown(results: Results) -> str:
+    """The table of cases; what they all lack is left out."""
+    header = ["case", "rows", "micro-batches", "rows of each", "keys"]
+    cases = results.cases.values()
+    lines = [[c.name, f"{c.rows:,}", str(c.batches), f"{c.batch_rows:,}", f"{c.keys:,}"] for c in cases]
+    if any(case.preload for case in cases):
+        header.append("versions before")
+        lines = [[*line, f"{case.preload:,}"] for line, case in zip(lines, cases, strict=True)]
+    return report.as_markdown(tuple(header), (tuple(line) for line in lines))
+
+
 def publish(results: Results, bars: list[report.Bar]) -> None:
     """Write the results file and the page: after each case, so that a run that is stopped has not run for nothing."""
     content: dict[str, Any] = {
         "machine": report.machine(),
         "sink": results.sink,
-        "cases": [asdict(case) for case in results.cases.values()],
-        "measured": [{"case": case, "way": way, **found.as_json()} for (case, way), found in results.ways.items()],
+        **measured_json(results),
         "restarts": [one.as_json() for one in results.restarts],
         "bars": [{**asdict(bar), "is_met": bar.is_met} for bar in bars],
     }
     write_json("as_of_stream", content)
     report.write_page(SECTION, markdown(results, bars))
+
+
+def measured_json(results: Results) -> dict[str, Any]:
+    """Cases and measurements for a results file."""
+    return {
+        "cases": [asdict(case) for case in results.cases.values()],
+        "measured": [{"case": case, "way": way, **found.as_json()} for (case, way), found in results.ways.items()],
+    }
 
 
 def write_json(name: str, content: dict[str, Any]) -> None:

@@ -59,10 +59,7 @@ class StreamWays:
     """
 
     def __init__(self, spark: SparkSession, inputs: Inputs, latest: Path | None = None) -> None:
-        self.spark, self.inputs, self.latest = spark.newSession(), inputs, latest
-        # RocksDB with changelog checkpoints, and a partition for each core, alike for all ways.
-        for name, value in {**stream_conf(self.spark, TASKS), "sqlx.tasks": str(TASKS)}.items():
-            self.spark.conf.set(name, value)
+        self.spark, self.inputs, self.latest = with_settings(spark), inputs, latest
 
     def frame(self, way: str) -> DataFrame:
         """The streaming result of a way."""
@@ -110,6 +107,14 @@ class StreamWays:
 
     def _stream(self, folder: Path, schema: str) -> DataFrame:
         return self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def with_settings(spark: SparkSession) -> SparkSession:
+    """A session of its own: RocksDB with changelog checkpoints, and a partition for each core, alike for all ways."""
+    spark = spark.newSession()
+    for name, value in {**stream_conf(spark, TASKS), "sqlx.tasks": str(TASKS)}.items():
+        spark.conf.set(name, value)
+    return spark
 
 
 def untouched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

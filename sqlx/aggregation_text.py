@@ -84,4 +84,8 @@ def rewrite(group: Grouped, node: Aggregation, selected: list[list[Replaced]], h
     end = max(group.block.items[-1].end, group.block.tail.end)
     where = f" WHERE {condition}" if tail.having is not None else ""
     edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
-    return f"SELECT {edits.render(group.block.select)}, ({condition}) AS __passes, __carry FROM {node.name}"
+    shown = edits.render(group.block.select)
+    if group.block.select is not None:
+        carried = group.compiler.live.hand_on_result(group.block, group.compiler.first_arrival)
+        edits.insert(group.block.select.end, carried)
+    return f"SELECT {shown}, ({condition}) AS __passes, __carry FROM {node.name}"

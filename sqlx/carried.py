@@ -59,6 +59,9 @@ class Carried:
         inner = relation.query or self._only_use(relation, level)
         if inner is None:
             self.relations.add(relation.span.pair)
+        elif self._is_final(inner):  # the grouping's own walk goes on from here
+            self.relations.add(relation.span.pair)
+            self.blocks.add(inner.blocks[0].span.start)
         elif self._hands_on(inner):
             block = inner.blocks[0]
             self.relations.add(relation.span.pair)
@@ -71,6 +74,13 @@ class Carried:
         if cte is None or cte.columns or sum(1 for r in self.root.relations() if r.parts == relation.parts) > 1:
             return None
         return cte.query
+
+    def _is_final(self, level: Level) -> bool:
+        """Whether the query gives final results of groups: each has an event time, and a row that closed it."""
+        if len(level.blocks) != 1 or not level.blocks[0].items:
+            return False
+        tail = read_tail(self.text, level.blocks[0])
+        return tail.emit is not None and tail.emit.kind == "final"
 
     def _hands_on(self, level: Level) -> bool:
         """Whether each row of the query is made of one row of its first relation."""

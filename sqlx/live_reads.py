@@ -14,7 +14,9 @@ from sqlx.edits import Edits
 from sqlx.errors import UnsupportedError
 from sqlx.plan import PlanNode, Source
 from sqlx.reads import live_read
+from sqlx.selected import groups
 from sqlx.structure import Block, Join, Level, Relation
+from sqlx.tail_reader import read_tail
 
 #: Under such names queries read live sources and the results of operators.
 _LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup", "__sqlx_agg")
@@ -105,8 +107,17 @@ class LiveReads:
         if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:
             return
         assert block.select is not None, "only blocks with a select list are carried"
+        if groups(self.text, block, read_tail(self.text, block)):
+            return  # its result has an order of its own: hand_on_result
         first = block.items[0]
         is_shown = not any(j.as_of for j in first.joins) and self.arrival_of(first.relation) == arrival
         if not (is_shown and shows_row(self.text, block, first.relation)):
             self.edits.insert(block.select.end, f", {arrival.struct} AS {ROW}")
         self._handed[block.span.start] = arrival
+
+    def hand_on_result(self, block: Block, arrival: Arrival | None) -> str:
+        """A select list item with what the finals of a block carry along, where an operator reads them; else ""."""
+        if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:
+            return ""
+        found = self._handed[block.span.start] = arrival.behind("")
+        return f", {found.struct} AS {ROW}"
