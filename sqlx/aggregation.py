@@ -157,7 +157,10 @@ def _node(group: Grouped) -> Aggregation:
 def _event_time(compiler: Compiler) -> list[str]:
     """Without windows the time of a row is that of its event; replay knows it by itself."""
     arrival = compiler.first_arrival
-    return [f"{arrival.time} AS __time"] if compiler.carries and arrival is not None and arrival.time else []
+    if not compiler.carries:
+        return []
+    # Where several streams are mixed nothing shows it; without windows nothing goes by it either.
+    return [f"{arrival.time if arrival is not None and arrival.time else 'timestamp_micros(0)'} AS __time"]
 
 
 def _where(group: Grouped) -> str:

@@ -86,6 +86,9 @@ def config_of(
         emit="final" if is_final else "changes",
         n_keys=n_keys,
         aggregates=aggregates,
+        nets_updates=window.kind == "session"
+        and emit is not None
+        and (emit.kind, emit.shape) == ("changes", "changelog"),
         max_rows=emit.max_rows if emit is not None and is_final else None,
         max_bytes=emit.max_bytes if emit is not None and is_final else None,
         when_full=_when_full(compiler, emit, "fail") if emit is not None and is_final else "fail",

@@ -40,9 +40,7 @@ class FragmentRunner:
         UnsupportedError: it would need memory.
     """
 
-    def __init__(
-        self, engine: Engine, fragment: Fragment, reads_table: bool = False, is_bare: bool = False
-    ) -> None:
+    def __init__(self, engine: Engine, fragment: Fragment, reads_table: bool = False, is_bare: bool = False) -> None:
         self.engine, self.fragment = engine, fragment
         self.reads: dict[str, PlanNode] = {}
         self.tree = parse_sql(fragment.sql).copy()

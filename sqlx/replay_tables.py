@@ -171,7 +171,7 @@ def changes_of(updates: Sequence[Update], shape: str, keys: tuple[int, ...]) -> 
         keys: places of the columns that a deleted row keeps.
     """
     if shape == "changelog":
-        return [change for update in _net(updates) for change in _exact(update)]
+        return [change for update in updates for change in _exact(update)]
     return [_upsert(update, keys) for update in updates]
 
 
@@ -190,15 +190,3 @@ def _exact(update: Update) -> list[Change]:
     if update.old == update.new:
         return []
     return [Change("update_before", update.time, update.old), Change("update_after", update.time, update.new)]
-
-
-def _net(updates: Sequence[Update]) -> list[Update]:
-    """A key that one record both deletes and inserts is updated: a session that grew within its bounds."""
-    found: list[Update] = []
-    for update in updates:
-        same = next((n for n, other in enumerate(found) if other.key == update.key and other.new is None), None)
-        if same is not None and update.old is None:
-            found.append(update._replace(old=found.pop(same).old))
-        else:
-            found.append(update)
-    return found

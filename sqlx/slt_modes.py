@@ -158,7 +158,9 @@ def plain_value(value: Any) -> Any:
 
     if isinstance(value, dt.datetime) and value.tzinfo is None:
         return value.replace(tzinfo=dt.UTC)  # the tests' time zone is UTC
-    return value.asDict(recursive=True) if hasattr(value, "asDict") else value
+    if hasattr(value, "asDict"):
+        return {name: plain_value(item) for name, item in value.asDict().items()}
+    return value
 
 
 def _over_rows(statement: str, session: SparkSession, script: Script, tables: dict[str, list[list[Any]]]) -> str:

@@ -1,4 +1,4 @@
-"""The worked examples of aggregations, windows and suppression in our SQL: a push per record, any split, any restart."""
+"""The worked examples of aggregation, windows and suppression in our SQL: a push per record, any split, any restart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def suppress_clause(op: dict[str, Any]) -> str:
 
 def suppression(op: dict[str, Any]) -> str:
     return f"""
-        CREATE UPSERT TABLE t (k STRING, v STRING, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts APPLY AS DELETE WHEN v IS NULL;
+        CREATE UPSERT TABLE t (k STRING, v STRING, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts
+            APPLY AS DELETE WHEN v IS NULL;
         SELECT k, v FROM t {suppress_clause(op)}"""
 
 
@@ -123,7 +124,13 @@ def wanted(case: dict[str, Any], n: int) -> list[Row] | None:
 
 def updated(changes: list[Change], unit_us: int, *, by_start: bool) -> list[Row]:
     rows = [
-        (c.row["k"], c.row["n"], micros(c.time) // unit_us, micros(c.row["ws"]) // unit_us, micros(c.row["we"]) // unit_us)
+        (
+            c.row["k"],
+            c.row["n"],
+            micros(c.time) // unit_us,
+            micros(c.row["ws"]) // unit_us,
+            micros(c.row["we"]) // unit_us,
+        )
         for c in changes
     ]
     return sorted(rows, key=lambda row: row[3]) if by_start else rows

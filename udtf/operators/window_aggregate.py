@@ -14,7 +14,7 @@ from udtf.logic import Emission
 from udtf.metrics import Metrics
 from udtf.operators.window_aggregate_config import WindowAggregateConfig
 from udtf.operators.window_aggregate_open import Added, OpenWindows, Record
-from udtf.operators.window_aggregate_session import SessionPlacement
+from udtf.operators.window_aggregate_session import SessionPlacement, netted
 from udtf.operators.window_aggregate_sliding import SlidingPlacement
 from udtf.operators.window_aggregate_sums import Evaluate
 from udtf.operators.window_aggregate_time import TimePlacement
@@ -137,7 +137,7 @@ class WindowAggregateLogic:
         record = Record(row.key, time, row.payload[: self._open.aggregates.width])
         added = self._placement.add(canonical_key(row.key), record, self._bound_us(now_us))
         self.metrics.add("expired_window_record_drop", added.refused)
-        self._emission.updates += added.updates
+        self._emission.updates += netted(added.updates) if self.config.nets_updates else added.updates
         if not added.is_accepted:
             self.metrics.add("late_record_drop")
             self._refuse(row, "late")

@@ -75,6 +75,7 @@ class WindowAggregateConfig:
         aggregates: in the order of the output.
         max_rows, max_bytes: limits of what is open, with emit='final'; None is no limit.
         when_full: what happens at a limit: 'fail' or 'spill'.
+        nets_updates: a session that one row deletes and makes again within its bounds is one update (AS CHANGELOG).
         max_future_us: refuse rows further ahead of stream time (B9); None is no limit.
         name: the operator's name in `_operator` and in messages.
     """
@@ -87,6 +88,7 @@ class WindowAggregateConfig:
     max_rows: int | None = None
     max_bytes: int | None = None
     when_full: str = "fail"
+    nets_updates: bool = False
     max_future_us: Micros | None = None
     name: str = "window_aggregate"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udtf.operators.window_aggregate_open import Added, OpenWindow, OpenWindows, Record
-from udtf.record import Key
+from udtf.record import Key, Update
 from udtf.time import Micros
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class SessionPlacement:
@@ -45,3 +48,14 @@ class SessionPlacement:
 
     def restore_state(self, state: Any) -> None:
         """Nothing is kept but the sessions."""
+
+
+def netted(updates: Sequence[Update]) -> list[Update]:
+    """The updates of one row, without a deletion of what it makes again: a session that grew within its bounds."""
+    made = {update.key: update for update in updates if update.new is not None}
+    before = {update.key: update.old for update in updates if update.new is None and update.key in made}
+    return [
+        update._replace(old=before.get(update.key, update.old))
+        for update in updates
+        if update.new is not None or update.key not in made
+    ]

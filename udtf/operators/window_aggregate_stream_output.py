@@ -71,13 +71,24 @@ class Output:
         updates = found.updates[:count]
         was, is_there = updates[:, batches.WAS] != 0, updates[:, batches.IS] != 0
         new = store.aggregates.values(found.new_ints[:count], found.new_floats[:count], is_there)
-        old = store.aggregates.values(found.old_ints[:count], found.old_floats[:count], was)
+        old_ints, old_floats = found.old_ints[:count], found.old_floats[:count]
+        kept = np.ones(count, np.bool_)
+        if self.config.nets_updates:
+            deleted, made = _made_again(updates, was, is_there)
+            old_ints[made], old_floats[made], was[made], kept[deleted] = (
+                old_ints[deleted],
+                old_floats[deleted],
+                True,
+                False,
+            )
+        old = store.aggregates.values(old_ints, old_floats, was)
         columns: dict[str, Any] = {f"__a{number}": value for number, value in enumerate(new)}
         columns |= {"__was": pa.array(was), "__is": pa.array(is_there)}
         columns |= {f"__b{number}": value for number, value in enumerate(old)}
         keys = self._keys(store, updates[:, batches.OF_CODE])
         bounds = updates[:, batches.FROM], updates[:, batches.UNTIL], updates[:, batches.AT]
-        return self._table(rows, updates[:, batches.ROW], keys, bounds, columns)
+        table = self._table(rows, updates[:, batches.ROW], keys, bounds, columns)
+        return table if kept.all() else table.filter(pa.array(kept))
 
     def _keys(self, store: Store, codes: NDArray[np.int64]) -> list[pa.Array]:
         return [] if store.keys is None else store.keys.take(codes)[0]
@@ -100,6 +111,22 @@ class Output:
             order, names = ordered(rows, causes, self._emit_order)
             columns |= dict(zip(names, order, strict=True))
         return table_of(list(columns.values()), list(columns), len(causes))
+
+
+def _made_again(
+    updates: NDArray[np.int64], was: NDArray[np.bool_], is_there: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places of deletions, and of the updates by which the same row makes the same session again."""
+    deleted, made = np.flatnonzero(was & ~is_there), np.flatnonzero(~was & is_there)
+    names = updates[:, [batches.ROW, batches.OF_CODE, batches.FROM, batches.UNTIL]]
+    place = {tuple(name): at for name, at in zip(names[made].tolist(), made.tolist(), strict=True)}
+    pairs = [
+        (at, place[tuple(name)])
+        for name, at in zip(names[deleted].tolist(), deleted.tolist(), strict=True)
+        if tuple(name) in place
+    ]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
 def _order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
