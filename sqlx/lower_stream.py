@@ -30,6 +30,7 @@ from sqlx.lower_tables import (
     with_times,
 )
 from sqlx.plan import Aggregation, Deduplicate, Fragment, KeyedJoin, Operator, Plan, Suppress, TableChanges
+from sqlx.shipping import repeated_columns
 from udtf.logic import StreamLogic
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.spark import logics
@@ -117,6 +118,7 @@ class StreamLowering:
         self.plan, self.spark, self.frames, self.tasks, self.strategy = plan, spark, frames, tasks, strategy
         self.fat: dict[str, DataFrame] = {}
         self.waits: dict[str, StructType] = {}
+        self.copies: dict[str, dict[str, str]] = {}
         self.fingerprints: list[str] = [f"TASKS {tasks}"]
 
     def lower(self) -> LiveQuery:
@@ -169,8 +171,11 @@ class StreamLowering:
         if isinstance(node, Aggregation) and strategy_of(node, self.plan.text, self.strategy) == "native":
             self.fingerprints.append(f"{node.input.sql} | {node.config} native")
             return native_aggregation(node, self._input(node, node.input))
-        spec = self._spec(node)
         inputs = [self._input(node, side) for side in node.inputs]
+        if isinstance(node, Aggregation):
+            self.copies[node.name] = repeated_columns(inputs[0])
+            inputs = [inputs[0].drop("__event_time", *self.copies[node.name])]
+        spec = self._spec(node)
         self.fingerprints.append(spec.fingerprint)
         self.fat[node.name] = stream_operator(inputs, spec)
         return self._rows(node, self.fat[node.name])
@@ -257,7 +262,8 @@ class StreamLowering:
         if isinstance(node, Deduplicate):
             return partial(logics.deduplicate, deduplicate_config(node), emit_order)
         if isinstance(node, Aggregation):
-            return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order)
+            copies = self.copies[node.name]
+            return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order, copies)
         config = join_config(node)
         if isinstance(config, AsOfJoinConfig):
             return partial(logics.as_of_join, config, emit_order)

@@ -45,18 +45,19 @@ def without_own_copies(
 
 
 def repeated_columns(rows: DataFrame, last: Sequence[str] = ()) -> dict[str, str]:
-    """Arguments of aggregates that are nothing but another column of the input, and that one.
+    """Arguments of aggregates and columns of late rows that are nothing but another column of the input, and that one.
 
     Args:
         rows: an input, a projection.
         last: columns that no other one is to be a copy of, if possible.
     """
-    sources = _sources(rows._jdf.queryExecution().analyzed())
+    plan = rows._jdf.queryExecution().analyzed()
+    sources = _sources(plan.plan() if plan.getClass().getSimpleName() == "WithCTE" else plan)
     kept: dict[str, str] = {}
     copies: dict[str, str] = {}
     for name in sorted(rows.columns, key=lambda name: name in last):
         source = sources.get(name)
-        if source is not None and kept.setdefault(source, name) != name and name.startswith("__a"):
+        if source is not None and kept.setdefault(source, name) != name and name.startswith(("__a", "_l")):
             copies[name] = kept[source]
     return copies
 

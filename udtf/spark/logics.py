@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from udtf.logic import StreamLogic
     from udtf.operators.as_of_config import AsOfJoinConfig
     from udtf.operators.deduplicate import DeduplicateConfig
@@ -38,15 +40,26 @@ def deduplicate(config: DeduplicateConfig, emit_order: int) -> StreamLogic:
     return DeduplicateStream(config, emit_order)
 
 
-def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_order: int) -> StreamLogic:
-    """An empty aggregation: compiled where all of it can be, else row by row."""
+def window_aggregate(
+    config: WindowAggregateConfig, is_compiled: bool, emit_order: int, copies: Mapping[str, str]
+) -> StreamLogic:
+    """An empty aggregation: compiled where all of it can be, else row by row.
+
+    Args:
+        config: the aggregation.
+        is_compiled: whether all of it can be compiled.
+        emit_order: how many order columns the output ends in.
+        copies: columns that do not travel, and the one that each is.
+    """
+    from udtf.stream.copies import WithCopies
+
     if is_compiled:
         from udtf.operators.window_aggregate_stream import WindowAggregateStream
 
-        return WindowAggregateStream(config, emit_order)
+        return WithCopies(WindowAggregateStream(config, emit_order), copies)
     from udtf.operators.window_aggregate_stream_rows import RecordStream
 
-    return RecordStream(config, emit_order)
+    return WithCopies(RecordStream(config, emit_order), copies)
 
 
 def table_changes(config: TableChangesConfig, emit_order: int) -> StreamLogic:
