@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.aggregation import aggregate_block
 from sqlx.clauses import QueryTail
-from sqlx.dialect import Token, tokenize_span
+from sqlx.dialect import Span, Token, tokenize_span
 from sqlx.emission import check_emission, is_outermost
 from sqlx.grouping import read_grouping
 from sqlx.selected import Grouping, groups, select_items
@@ -52,11 +52,23 @@ def bounded_block(compiler: Compiler, block: Block, tail: QueryTail, from_text: 
 
 def _spark_block(compiler: Compiler, block: Block, tail: QueryTail) -> None:
     """Leave the grouping to Spark."""
-    check_emission(compiler, block, tail, _grouping(compiler, block, tail) if tail.group else None)
+    grouping = _grouping(compiler, block, tail) if tail.group else None
+    check_emission(compiler, block, tail, grouping)
+    if grouping is not None and grouping.window is not None and grouping.window.column == "session_window":
+        _name_sessions(compiler, block, tail)
     if not groups(compiler.text, block, tail):
         check_every(compiler, tail, table_of(compiler, block))
     for span in tail.ours:
         compiler.edits.replace(span, "")
+
+
+def _name_sessions(compiler: Compiler, block: Block, tail: QueryTail) -> None:
+    """`window.start` is the start of the query's window, whichever function made it; Spark names it by the function."""
+    for span in (block.select, tail.having):
+        tokens = tokenize_span(compiler.text, span)
+        for token, dot, bound in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            if token.word == "WINDOW" and dot.text == "." and bound.name.lower() in ("start", "end"):
+                compiler.edits.replace(Span(token.start, token.end), "session_window")
 
 
 def _slides(compiler: Compiler, block: Block, tail: QueryTail) -> bool:
