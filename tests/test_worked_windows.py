@@ -189,3 +189,12 @@ def test_each_window_is_final_once(case: dict[str, Any]) -> None:
     finals = ReplayDriver(windowed(case["op"], unit)).push(rows)
     names = [(c.row["k"], c.row["ws"], c.row["we"]) for c in finals]
     assert len(names) == len(set(names))
+
+
+def test_the_window_of_a_query_has_one_name_whichever_function_made_it() -> None:
+    driver = ReplayDriver("""
+        CREATE STREAM s (k STRING, ts TIMESTAMP) TIMESTAMP BY ts;
+        SELECT k, window.start AS ws, window.end AS we, count(*) AS n FROM STREAM s
+        GROUP BY k, session_window(ts, '10 microseconds') EMIT FINAL""")
+    finals = driver.push([("s", {"k": "a", "ts": ts}) for ts in (100, 105, 150)])
+    assert updated(finals, 1, by_start=False) == [("a", 2, 105, 100, 115)]

@@ -11,6 +11,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,11 +74,19 @@ def cuts_of(story: Story) -> list[list[int]]:
     A query costs seconds to start: every other story is cut, unless SQLX_ALL_CUTS asks for both ways of all.
     """
     count = max(1, len(story.records))
-    if has_own_sequence(read_script(story.script)) and len(read_script(story.script).pushed) > 1:
+    script = read_script(story.script)
+    if has_own_sequence(script) and (len(script.pushed) > 1 or not arrives_in_sequence(story)):
         return [[1] * count]
     part = -(-count // 3)
     ways = [[count], [part] * (-(-count // part))]
     return ways if os.environ.get("SQLX_ALL_CUTS") else [ways[list(STORIES).index(story.name) % 2]]
+
+
+def arrives_in_sequence(story: Story) -> bool:
+    """Whether the records of the one input come in the order of its SEQUENCE BY, none of them twice."""
+    (entry,) = read_script(story.script).pushed.values()
+    sequence = [row.get((entry.sequence_by or "").lower()) for _, row in story.records]
+    return all(a is not None and b is not None and a < b for a, b in pairwise(sequence))
 
 
 def difference(spark: SparkSession, story: Story) -> str:

@@ -128,3 +128,8 @@ def test_explain_says_nothing_of_streams():
     assert "runs: Spark aggregates the members of each window, which whole tasks list, for max as string" in stages
     assert "strategy" not in stages
     assert "late: " not in stages
+
+
+def test_sessions_may_be_named_window_too():
+    text = "SELECT k, window.start AS ws FROM orders GROUP BY k, session_window(ts, '1 minute') EMIT FINAL"
+    assert "SELECT k, session_window.start AS ws FROM orders" in compiled(text).root.sql
