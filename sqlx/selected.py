@@ -214,7 +214,7 @@ class Replacer:
             span = Span(token.start, tokens[at + 3].end)
             return Replaced(span, "(__we - INTERVAL 1 MICROSECOND)", "window", shown="window_time(window)")
         names = {grouping.window.column, (grouping.window_alias or grouping.window.column).lower()}
-        names |= {"window"} - self._columns  # whichever function made it: a query has one
+        names |= set() if "window" in self._columns else {"window"}  # whichever function made it: a query has one
         if name in names and (at + 1 == len(tokens) or tokens[at + 1].text != "("):
             return self._bounds(tokens, at, at + 1)
         self._check_call(name, tokens, at)
