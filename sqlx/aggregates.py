@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -131,7 +130,7 @@ def _call(cursor: Cursor) -> AggregateCall:
     inner.take("ALL")
     _check_inner(inner)
     is_star = inner.symbol() == "*"
-    arguments = tuple(_arguments(inner))
+    arguments = _arguments(inner)
     ignores = inner.take("IGNORE", "NULLS")
     respects = inner.take("RESPECT", "NULLS")
     is_plain = inner.done
@@ -201,15 +200,11 @@ def find_inner(inner: Cursor, first: int) -> int | None:
     return None
 
 
-def _arguments(inner: Cursor) -> Iterator[Span]:
+def _arguments(inner: Cursor) -> tuple[Span, ...]:
     if inner.symbol() == "*" or inner.done:
         inner.index += 1
-        return
-    while True:
-        yield inner.skip_expression()
-        if inner.symbol() != ",":
-            return
-        inner.index += 1
+        return ()
+    return tuple(inner.expressions())
 
 
 def check_arguments(text: str, call: AggregateCall, types: list[str], filter_type: str | None) -> None:

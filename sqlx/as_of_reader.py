@@ -224,8 +224,5 @@ class AsOfReader:
     def table_name(self, cursor: Cursor) -> str:
         """The name of the table behind LATE TO, as written."""
         start = cursor.index
-        cursor.expect_name("the name of a table")
-        while cursor.symbol() == ".":
-            cursor.index += 1
-            cursor.expect_name("a name behind the dot")
+        cursor.path("the name of a table")
         return cursor.span_from(start).of(cursor.text)

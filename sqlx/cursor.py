@@ -131,6 +131,30 @@ class Cursor:
             self.fail(what)
         return self.next()
 
+    def path(self, what: str, behind: str = "a name behind the dot") -> list[Token]:
+        """Step over a dotted name; its parts.
+
+        Raises:
+            TemporalParseError: there is no name, or none behind a dot; the arguments say what was expected.
+        """
+        parts = [self.expect_name(what)]
+        while self.symbol() == ".":
+            self.index += 1
+            parts.append(self.expect_name(behind))
+        return parts
+
+    def expressions(self) -> list[Span]:
+        """Step over expressions with commas between them, at least one; their spans.
+
+        Raises:
+            TemporalParseError: there is no expression.
+        """
+        found = [self.skip_expression()]
+        while self.symbol() == ",":
+            self.index += 1
+            found.append(self.skip_expression())
+        return found
+
     def closing(self) -> int:
         """Index of the parenthesis that closes the one at the position.
 

@@ -130,11 +130,7 @@ def _name(cursor: Cursor, kind: Kind) -> list[Token]:
     token = cursor.peek()
     if token and (token.word in CLAUSES or token.word == "AS") and cursor.word(1) in ("BY", "SELECT"):
         cursor.fail(f"the name of {KIND_NAMES[kind]}")
-    parts = [cursor.expect_name(f"the name of {KIND_NAMES[kind]}")]
-    while cursor.symbol() == ".":
-        cursor.index += 1
-        parts.append(cursor.expect_name("a name"))
-    return parts
+    return cursor.path(f"the name of {KIND_NAMES[kind]}", "a name")
 
 
 def _drop(cursor: Cursor) -> Drop | None:

@@ -80,11 +80,8 @@ class ListReader:
     def qualified(self, what: str) -> tuple[str, tuple[str, ...]]:
         """A dotted name: as written, and its parts."""
         start = self.cursor.index
-        parts = [self.cursor.expect_name(what).name]
-        while self.cursor.symbol() == ".":
-            self.cursor.index += 1
-            parts.append(self.cursor.expect_name("a name").name)
-        return self.cursor.span_from(start).of(self.cursor.text), tuple(parts)
+        parts = tuple(part.name for part in self.cursor.path(what, "a name"))
+        return self.cursor.span_from(start).of(self.cursor.text), parts
 
     def pairs(self, *, needs_equals: bool) -> tuple[tuple[str, str], ...]:
         found: list[tuple[str, str]] = []

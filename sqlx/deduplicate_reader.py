@@ -92,10 +92,7 @@ class DeduplicateReader:
         if cursor.symbol() != "(":
             cursor.fail("`(`", hint)
         inner = Cursor(cursor.text, cursor.tokens, cursor.index + 1, cursor.closing())
-        by = [inner.skip_expression()]
-        while inner.symbol() == ",":
-            inner.index += 1
-            by.append(inner.skip_expression())
+        by = inner.expressions()
         if not inner.done:
             inner.fail("`,` or `)`")
         clause.by = tuple(by)

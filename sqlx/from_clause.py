@@ -93,10 +93,7 @@ class FromReader:
         start = cursor.index
         if cursor.word() == "VALUES":
             return self._values(cursor, level)
-        parts = [cursor.expect_name("a relation")]
-        while cursor.symbol() == ".":
-            cursor.index += 1
-            parts.append(cursor.expect_name("a name behind the dot"))
+        parts = cursor.path("a relation")
         if cursor.symbol() == "(":
             self.scanner.inside(cursor, level)
             span = cursor.span_from(start)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # its usual name
 from pyspark.sql.types import StructType
 
 from sqlx.arrival import is_carried, is_order
+from sqlx.cut import stands_in
 from sqlx.errors import UnsupportedError
 from sqlx.input_facts import deduplicate_config, join_config
 from sqlx.lower import query_frame
@@ -210,7 +211,7 @@ class StreamLowering:
 
     def _feeds_another(self, node: Operator) -> bool:
         others = [other for other in self.plan.operators() if other is not node]
-        return any(node.name in side.sql for other in others for side in other.inputs)
+        return any(stands_in(node.name, side.sql) for other in others for side in other.inputs)
 
     def _emit_order(self, node: Operator) -> int:
         """How many order columns the output hands on."""

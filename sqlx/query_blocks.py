@@ -31,8 +31,7 @@ def finish_block(compiler: Compiler, block: Block) -> None:
     tail = read_tail(compiler.text, block)
     relations = Span(block.items[0].start, block.items[-1].end)
     from_text = compiler.edits.render(relations)
-    read = with_clause(compiler.text, compiler.edits, block.level, relations) + from_text
-    if not compiler.streaming or not compiler.reads(read):
+    if not _is_live(compiler, block, relations, from_text):
         bounded_block(compiler, block, tail, from_text)
     elif groups(compiler.text, block, tail):
         aggregate_block(compiler, block, tail, from_text)
@@ -40,6 +39,13 @@ def finish_block(compiler: Compiler, block: Block) -> None:
         ungrouped_block(compiler, block, tail)
     if tail.emit is not None and tail.emit.kind == "every" and compiler.streaming:
         compiler.every = tail.emit
+
+
+def _is_live(compiler: Compiler, block: Block, relations: Span, from_text: str) -> bool:
+    """Whether a block reads live rows, by itself or through a common table expression."""
+    if not compiler.streaming:
+        return False
+    return bool(compiler.reads(with_clause(compiler.text, compiler.edits, block.level, relations) + from_text))
 
 
 def suppressed(compiler: Compiler, fragment: Fragment) -> Fragment:

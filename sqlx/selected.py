@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlx.aggregates import AggregateCall, find_aggregates
 from sqlx.clauses import QueryTail
 from sqlx.cursor import Cursor
-from sqlx.dialect import Span, Token, quoted, tokenize, tokenize_span
+from sqlx.dialect import Span, Token, quoted, tokenize_span
 from sqlx.errors import BindError
 from sqlx.same_expression import is_chain, match, normal
 from sqlx.structure import Block
@@ -176,8 +176,8 @@ class Replacer:
         return found
 
     def _aggregate(self, call: AggregateCall) -> Replaced:
-        texts = [normal(_tokens(self.text, other.span)) for other in self.calls]
-        own = normal(_tokens(self.text, call.span))
+        texts = [normal(tokenize_span(self.text, other.span)) for other in self.calls]
+        own = normal(tokenize_span(self.text, call.span))
         number = texts.index(own) if own in texts else len(self.calls)
         if number == len(self.calls):
             self.calls.append(call)
@@ -207,7 +207,7 @@ class Replacer:
         if grouping.window is None:
             self._check_call(name, tokens, at)
             return None
-        call = normal(_tokens(self.text, grouping.window.span))
+        call = normal(tokenize_span(self.text, grouping.window.span))
         if normal(tokens[at : at + len(call)]) == call:
             return self._bounds(tokens, at, at + len(call))
         if name == "window_time" and at + 3 < len(tokens) and tokens[at + 1].text == "(" and tokens[at + 3].text == ")":
@@ -258,10 +258,6 @@ def _written(text: str, span: Span, pieces: list[Replaced]) -> str:
         written += [text[at : piece.span.start], piece.sql]
         at = piece.span.end
     return "".join([*written, text[at : span.end]])
-
-
-def _tokens(text: str, span: Span) -> tuple[Token, ...]:
-    return tuple(t for t in tokenize(text) if span.start <= t.start and t.end <= span.end)
 
 
 def alias_text(shown: str) -> str:

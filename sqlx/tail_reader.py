@@ -90,11 +90,7 @@ class _TailReader:
             cursor.fail(options if word == "EMIT" else "a clause or the end")
 
     def _name(self) -> str:
-        parts = [self.cursor.expect_name("the name of a table")]
-        while self.cursor.symbol() == ".":
-            self.cursor.index += 1
-            parts.append(self.cursor.expect_name("a name behind the dot"))
-        return ".".join(part.text for part in parts)
+        return ".".join(part.text for part in self.cursor.path("the name of a table"))
 
     def _condition(self) -> Span:
         start = self.cursor.index

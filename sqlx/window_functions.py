@@ -51,10 +51,7 @@ def window_call(text: str, tokens: tuple[Token, ...]) -> WindowCall | None:
         return None
     name = tokens[0].name.lower()
     inner = Cursor(text, tokens, 2, len(tokens) - 1)
-    arguments = [] if inner.done else [inner.skip_expression()]
-    while inner.symbol() == ",":
-        inner.index += 1
-        arguments.append(inner.skip_expression())
+    arguments = [] if inner.done else inner.expressions()
     if not inner.done:
         inner.fail("`,` or `)`")
     span = Span(tokens[0].start, tokens[-1].end)

@@ -75,10 +75,7 @@ def _read(cursor: Cursor, name: str, body: Span) -> tuple[WindowRelation, tuple[
     if not cursor.take("TABLE"):
         _form(cursor, name)
     start = cursor.index
-    parts = [cursor.expect_name("a table; name a query in a WITH clause").name]
-    while cursor.symbol() == ".":
-        cursor.index += 1
-        parts.append(cursor.expect_name("a name behind the dot").name)
+    parts = tuple(part.name for part in cursor.path("a table; name a query in a WITH clause"))
     source = cursor.span_from(start).of(cursor.text)
     partition = _partition(cursor, name)
     _comma(cursor, name)
@@ -95,7 +92,7 @@ def _read(cursor: Cursor, name: str, body: Span) -> tuple[WindowRelation, tuple[
     if not least <= len(lengths) <= most:
         _form(cursor, name)
     window = _window(cursor.text, name, lengths)
-    return WindowRelation(WindowCall(body, "", time, window), name, source, partition), tuple(parts)
+    return WindowRelation(WindowCall(body, "", time, window), name, source, partition), parts
 
 
 def _partition(cursor: Cursor, name: str) -> list[Span]:
@@ -106,10 +103,7 @@ def _partition(cursor: Cursor, name: str) -> list[Span]:
     if cursor.symbol() != "(":
         return [cursor.skip_expression()]
     inner = Cursor(cursor.text, cursor.tokens, cursor.index + 1, cursor.closing())
-    found = [inner.skip_expression()]
-    while inner.symbol() == ",":
-        inner.index += 1
-        found.append(inner.skip_expression())
+    found = inner.expressions()
     cursor.skip_group()
     return found
 
