@@ -147,9 +147,9 @@ def _node(group: Grouped) -> Aggregation:
         config,
         with_carried(tuple(shown), columns) if compiler.carries else tuple(shown),
         ".".join(relation.parts) or "the query",
-        tuple(_call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))),
         group.tail.late_to,
         tuple(column.name for column in payload),
+        tuple(_call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))),
         emit.idle_us if emit is not None and emit.kind == "final" else None,
     )
 

@@ -126,15 +126,14 @@ class TableLookup(KeyedJoin):
 
 
 @dataclass(frozen=True)
-class Deduplicate(PlanNode):
-    """Rows of a relation without those that are duplicates within an interval (KIP-655, semantics.md 16).
+class OneInput(PlanNode):
+    """What operators of one input have in common.
 
     Attributes:
         name: the name under which the fragments above read the result.
-        input: columns ``__k0 …``, ``__time``? (without it: the record's event time), ``__seq``?, ``__arrival0 …``?,
-            then payload ``_l0 …``.
+        input: see the operator.
         config: what the operator's logic needs to know.
-        columns: result columns, the payload.
+        columns: result columns, see the operator.
         table: name of the relation, for messages.
         late_to: table that keeps late rows, or None.
         names: the names that the query knows the payload columns by.
@@ -142,7 +141,7 @@ class Deduplicate(PlanNode):
 
     name: str
     input: Fragment
-    config: DeduplicateConfig
+    config: DeduplicateConfig | WindowAggregateConfig | TableChangesConfig | SuppressConfig
     columns: tuple[Column, ...]
     table: str
     late_to: str | None = None
@@ -159,97 +158,61 @@ class Deduplicate(PlanNode):
 
 
 @dataclass(frozen=True)
-class Aggregation(PlanNode):
+class Deduplicate(OneInput):
+    """Rows of a relation without those that are duplicates within an interval (KIP-655, semantics.md 16).
+
+    Its input has columns ``__k0 …``, ``__time``? (without it: the record's event time), ``__seq``?, ``__arrival0 …``?,
+    then payload ``_l0 …``, which is its result.
+    """
+
+    config: DeduplicateConfig
+
+
+@dataclass(frozen=True)
+class Aggregation(OneInput):
     """Groups of a stream's rows, with or without windows (KIP-328, semantics.md 11 to 14).
 
+    Its input has columns ``__k0 …``, ``__time``? (of the window; without one: the record's event time), per aggregate
+    ``__a<n>_0 …`` and ``__a<n>_f``?, then the payload ``_l0 …`` of the late rows; its result ``__k0 …``, ``__ws`` and
+    ``__we`` where there are windows, ``__a0 …``.
+
     Attributes:
-        name: the name under which the fragments above read the result.
-        input: columns ``__k0 …``, ``__time``? (of the window; without one: the record's event time), per aggregate
-            ``__a<n>_0 …`` and ``__a<n>_f``?, then the payload ``_l0 …`` of the late rows.
-        config: what the operator's logic needs to know.
-        columns: result columns ``__k0 …``, ``__ws`` and ``__we`` where there are windows, ``__a0 …``.
-        table: name of the relation, for messages.
         calls: per aggregate of kind 'rows' the call over its argument columns, else None.
-        late_to: table that keeps late rows, or None.
-        names: the names that the query knows the payload columns by.
         idle_us: of IDLE TIMEOUT, or None.
     """
 
-    name: str
-    input: Fragment
     config: WindowAggregateConfig
-    columns: tuple[Column, ...]
-    table: str
     calls: tuple[str | None, ...] = ()
-    late_to: str | None = None
-    names: tuple[str, ...] = ()
     idle_us: int | None = None
-
-    @property
-    def inputs(self) -> tuple[Fragment, ...]:
-        return (self.input,)
-
-    @property
-    def input_names(self) -> tuple[tuple[str, ...], ...]:
-        """Per input the names that the query knows its payload columns by."""
-        return (self.names,)
 
 
 @dataclass(frozen=True)
-class TableChanges(PlanNode):
+class TableChanges(OneInput):
     """The updates of an UPSERT table, old row and new (semantics.md 4.1, 4.2, B12).
 
+    Its input has columns ``__k0 …``, ``__deleted``?, then the table's columns ``_l0 …``, which are its result.
+
     Attributes:
-        name: the name under which the fragments above read the rows.
-        input: columns ``__k0 …``, ``__deleted``?, then the table's columns ``_l0 …``.
-        config: what the operator's logic needs to know.
-        columns: result columns, the payload.
-        table: name of the table, for messages.
         keys: which of the payload columns are the KEYS.
     """
 
-    name: str
-    input: Fragment
     config: TableChangesConfig
-    columns: tuple[Column, ...]
-    table: str
     keys: tuple[int, ...] = ()
-    late_to: str | None = None
-    names: tuple[str, ...] = ()
-
-    @property
-    def inputs(self) -> tuple[Fragment, ...]:
-        return (self.input,)
-
-    @property
-    def input_names(self) -> tuple[tuple[str, ...], ...]:
-        """Per input the names that the query knows its payload columns by."""
-        return (self.names,)
 
 
 @dataclass(frozen=True)
-class Suppress(PlanNode):
+class Suppress(OneInput):
     """Updates of a table that wait, so that each key sends one every so often (KIP-328, semantics.md 15).
 
+    Its input is the query whose updates wait, its result has the same columns.
+
     Attributes:
-        name: the name under which the root reads the result.
-        input: the query whose updates wait.
-        config: what the operator's logic needs to know.
-        columns: result columns, those of the input.
         idle_us: of IDLE TIMEOUT, or None.
     """
 
-    name: str
-    input: Fragment
     config: SuppressConfig
-    columns: tuple[Column, ...]
-    idle_us: int | None = None
     table: str = "the result"
-    late_to: str | None = None
-
-    @property
-    def inputs(self) -> tuple[Fragment, ...]:
-        return (self.input,)
+    idle_us: int | None = None
 
 
 Operator = AsOfJoin | TableLookup | Deduplicate | Aggregation | TableChanges | Suppress

@@ -56,7 +56,7 @@ def suppressed(compiler: Compiler, fragment: Fragment) -> Fragment:
     groups = [node for node in compiler.nodes.values() if isinstance(node, Aggregation)]
     values = tuple(n for n in range(len(fragment.columns)) if n not in compiler.result.keys)
     config = suppress_config(compiler, emit, groups[-1].config.window if groups else Window(), values)
-    node = Suppress("__sqlx_sup1", fragment, config, fragment.columns, emit.idle_us)
+    node = Suppress("__sqlx_sup1", fragment, config, fragment.columns, idle_us=emit.idle_us)
     compiler.nodes[node.name] = node
     compiler.binder.announce(node.name, node.columns)
     sql = f"SELECT * FROM {node.name}"

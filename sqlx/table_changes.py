@@ -125,9 +125,9 @@ def _node(compiler: Compiler, relation: Relation, entry: Entry) -> TableChanges:
         TableChangesConfig(n_keys=len(entry.keys), max_future_us=entry.max_future_us),
         shown,
         entry.name,
-        tuple(names.index(key.lower()) for key in entry.keys),
         entry.late_to,
         tuple(column.name for column in entry.columns),
+        tuple(names.index(key.lower()) for key in entry.keys),
     )
 
 

@@ -5,34 +5,108 @@ Correct, and slower than what is compiled: every segment of the changelog holds 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from udtf.logic import Segment
-from udtf.operators.stream_rows import keys_of, micros_of
+from udtf.operators.stream_rows import keys_of, micros_of, ordered, table_of
 from udtf.operators.window_aggregate_stream_columns import one_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from udtf.record import Key, LateRow
+    from udtf.logic import Logic
+    from udtf.metrics import Metrics
+    from udtf.record import Key, LateRow, Row, Update
     from udtf.time import Micros
 
-STATE: Final = "state"
+_STATE: Final = "state"
 _STATE_PIECE: Final = 1 << 28  # one value of a column of bytes ends at 2 GB
 _STAMP: Final = pa.timestamp("us", "UTC")
 
 
-def segment_of(state: bytes) -> Segment:
-    """All state as one segment."""
-    pieces = [state[start : start + _STATE_PIECE] for start in range(0, len(state), _STATE_PIECE)]
-    return Segment({STATE: pa.table({STATE: pa.array(pieces, pa.large_binary())})}, {})
+class Stored(Protocol):
+    """A record-by-record logic, as far as its state goes."""
+
+    metrics: Metrics
+
+    def snapshot(self) -> bytes:
+        """All state."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Replace all state by a snapshot's."""
+        ...
 
 
-def state_of(segment: Segment) -> bytes:
-    """The state that a segment holds."""
-    return b"".join(segment.tables[STATE][STATE].to_pylist())
+LogicT = TypeVar("LogicT", bound=Stored)
+
+
+class RecordBacked(Generic[LogicT]):
+    """A stream logic whose state is that of a record-by-record logic: each segment holds all of it.
+
+    Args:
+        logic: what answers.
+    """
+
+    def __init__(self, logic: LogicT) -> None:
+        """Start without state."""
+        self._logic = logic
+        self._bytes = 0
+
+    def snapshot(self) -> Segment:
+        """All state."""
+        state = self._logic.snapshot()
+        self._bytes = len(state)
+        pieces = [state[start : start + _STATE_PIECE] for start in range(0, len(state), _STATE_PIECE)]
+        return Segment({_STATE: pa.table({_STATE: pa.array(pieces, pa.large_binary())})}, {})
+
+    def apply(self, segment: Segment) -> None:
+        """Continue from a segment."""
+        state = b"".join(segment.tables[_STATE][_STATE].to_pylist())
+        self._bytes = len(state)
+        self._logic.restore(state)
+
+    @property
+    def stored_bytes(self) -> int:
+        """About what the state takes: as many bytes as it was written in."""
+        return self._bytes
+
+    def _counted(self, before: Mapping[str, int]) -> dict[str, int]:
+        """What was counted since `before`, and the bytes of the last snapshot."""
+        return {**self._logic.metrics.since(before), "state_bytes": self._bytes}
+
+
+def one_by_one(logic: Logic, rows: Sequence[Row]) -> tuple[list[int], list[Update], list[LateRow]]:
+    """Give rows to a logic one at a time: per update the number of the row that caused it, the updates, late rows."""
+    emissions = [logic.on_batch([row]) for row in rows]
+    causes = [number for number, one in enumerate(emissions) for _ in one.updates]
+    return causes, [u for one in emissions for u in one.updates], [row for one in emissions for row in one.late]
+
+
+def update_flags(updates: Sequence[Update]) -> dict[str, pa.Array]:
+    """Whether there was a row before each update, and whether there is one now."""
+    return {
+        "__was": pa.array([update.old is not None for update in updates], pa.bool_()),
+        "__is": pa.array([update.new is not None for update in updates], pa.bool_()),
+    }
+
+
+def key_columns(table: pa.Table, keys: Sequence[Sequence[Any]], n_keys: int) -> dict[str, pa.Array]:
+    """The first columns of keys, of the types that they have in the input."""
+    return {f"__k{n}": pa.array([key[n] for key in keys], table[f"__k{n}"].type) for n in range(n_keys)}
+
+
+def as_table(
+    columns: dict[str, pa.Array], table: pa.Table, causes: Sequence[int], emit_order: int, rows: int
+) -> pa.Table:
+    """Output columns as a table, with the order columns of the rows that caused it where they are wanted."""
+    if emit_order:
+        order, names = ordered(table, np.array(causes, np.int64), emit_order)
+        columns = columns | dict(zip(names, order, strict=True))
+    return table_of(list(columns.values()), list(columns), rows)
 
 
 def times_of(table: pa.Table) -> list[Micros | None]:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from udtf.logic import Segment, StreamEmission
-from udtf.operators.record_stream import keys_in, segment_of, state_of, times_of
-from udtf.operators.stream_rows import table_of
+from udtf.logic import StreamEmission
+from udtf.operators.record_stream import RecordBacked, as_table, key_columns, keys_in, times_of
 from udtf.operators.suppress import SuppressConfig, SuppressLogic
 from udtf.record import Update
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _ROWS: Final = ("__old", "__new", "__gone")
 
 
-class SuppressStream:
+class SuppressStream(RecordBacked[SuppressLogic]):
     """The record-by-record logic of one task over columns.
 
     Input and output have `__k0 ..` (with the bounds of a window, µs, as the last two), `__time` (µs), and the structs
@@ -34,9 +33,8 @@ class SuppressStream:
 
     def __init__(self, config: SuppressConfig, n_keys: int) -> None:
         """Start without state."""
+        super().__init__(SuppressLogic(config))
         self.config, self._n_keys = config, n_keys
-        self._logic = SuppressLogic(config)
-        self._bytes = 0
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8] | None = None) -> StreamEmission:
         """Take one micro-batch; there is one input, so that `sides` says nothing.
@@ -47,8 +45,7 @@ class SuppressStream:
         table, before = inputs[0], dict(self._logic.metrics)
         emission = self._logic.on_batch(self._updates(table))
         delta = self.snapshot() if len(table) else None
-        metrics = {**self._logic.metrics.since(before), "state_bytes": self._bytes}
-        return StreamEmission(self._output(table, emission.updates), (), metrics, delta)
+        return StreamEmission(self._output(table, emission.updates), (), self._counted(before), delta)
 
     def close_idle(self, rows: pa.Table) -> StreamEmission:
         """Give out everything that waits; `rows` is an input without rows, for its types."""
@@ -57,38 +54,18 @@ class SuppressStream:
         output = self._output(rows, emission.updates)
         return StreamEmission(output, (), self._logic.metrics.since(before), self.snapshot())
 
-    def snapshot(self) -> Segment:
-        """All state."""
-        state = self._logic.snapshot()
-        self._bytes = len(state)
-        return segment_of(state)
-
-    def apply(self, segment: Segment) -> None:
-        """Continue from a segment: each holds all state."""
-        state = state_of(segment)
-        self._bytes = len(state)
-        self._logic.restore(state)
-
-    @property
-    def stored_bytes(self) -> int:
-        """About what the state takes: as many bytes as it was written in."""
-        return self._bytes
-
     def _updates(self, table: pa.Table) -> list[Update]:
         keys, times = keys_in(table, self._n_keys), times_of(table)
         old, new, gone = ([_values(row) for row in table[name].to_pylist()] for name in _ROWS)
         return [Update(*parts) for parts in zip(keys, times, old, new, gone, strict=True)]
 
     def _output(self, table: pa.Table, updates: Sequence[Update]) -> pa.Table:
-        columns: dict[str, Any] = {
-            f"__k{n}": pa.array([update.key[n] for update in updates], table[f"__k{n}"].type)
-            for n in range(self._n_keys)
-        }
+        columns = key_columns(table, [update.key for update in updates], self._n_keys)
         columns["__time"] = pa.array([update.time for update in updates], pa.int64())
         rows = ([u.old for u in updates], [u.new for u in updates], [u.gone for u in updates])
         for name, found in zip(_ROWS, rows, strict=True):
             columns[name] = _struct(found, table[name].type)
-        return table_of(list(columns.values()), list(columns), len(updates))
+        return as_table(columns, table, (), 0, len(updates))
 
 
 def _values(row: dict[str, Any] | None) -> tuple[Any, ...] | None:
