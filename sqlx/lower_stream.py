@@ -6,8 +6,8 @@ whose operators refuse rows TO a table is run batch by batch (`foreachBatch`), s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +31,7 @@ from sqlx.lower_tables import (
     with_times,
 )
 from sqlx.plan import Aggregation, Deduplicate, Fragment, KeyedJoin, Operator, Plan, Suppress, TableChanges
-from sqlx.shipping import repeated_columns
+from sqlx.shipping import live_copies
 from udtf.logic import StreamLogic
 from udtf.operators.as_of_join import AsOfJoinConfig
 from udtf.spark import logics
@@ -119,7 +119,6 @@ class StreamLowering:
         self.plan, self.spark, self.frames, self.tasks, self.strategy = plan, spark, frames, tasks, strategy
         self.fat: dict[str, DataFrame] = {}
         self.waits: dict[str, StructType] = {}
-        self.copies: dict[str, dict[str, str]] = {}
         self.fingerprints: list[str] = [f"TASKS {tasks}"]
 
     def lower(self) -> LiveQuery:
@@ -174,11 +173,10 @@ class StreamLowering:
             return native_aggregation(node, self._input(node, node.input))
         inputs = [self._input(node, side) for side in node.inputs]
         if isinstance(node, Aggregation):
-            self.copies[node.name] = repeated_columns(inputs[0])
-            inputs = [inputs[0].drop("__event_time", *self.copies[node.name])]
+            inputs = [inputs[0].drop("__event_time")]
         spec = self._spec(node)
         self.fingerprints.append(spec.fingerprint)
-        self.fat[node.name] = stream_operator(inputs, spec)
+        self.fat[node.name] = _narrow_operator(inputs, spec)
         return self._rows(node, self.fat[node.name])
 
     def _input(self, node: Operator, side: Fragment) -> DataFrame:
@@ -263,8 +261,7 @@ class StreamLowering:
         if isinstance(node, Deduplicate):
             return partial(logics.deduplicate, deduplicate_config(node), emit_order)
         if isinstance(node, Aggregation):
-            copies = self.copies[node.name]
-            return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order, copies)
+            return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order)
         config = join_config(node)
         if isinstance(config, AsOfJoinConfig):
             return partial(logics.as_of_join, config, emit_order)
@@ -280,6 +277,18 @@ class StreamLowering:
             for side, table in enumerate(late_tables(node))
             if table is not None
         )
+
+
+def _narrow_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
+    """The operator over inputs in which what is the same travels once."""
+    copies = [live_copies(rows, ("__k", "__o", time)) for rows, time in zip(inputs, spec.times, strict=False)]
+    if any(copies):
+        layouts = [
+            {name: same.get(name, name) for name in rows.columns} for rows, same in zip(inputs, copies, strict=True)
+        ]
+        inputs = [rows.drop(*same) for rows, same in zip(inputs, copies, strict=True)]
+        spec = replace(spec, make_logic=partial(logics.with_copies, spec.make_logic, layouts))
+    return stream_operator(inputs, spec)
 
 
 def _read_by(fragment: Fragment, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

@@ -62,6 +62,25 @@ def repeated_columns(rows: DataFrame, last: Sequence[str] = ()) -> dict[str, str
     return copies
 
 
+def live_copies(rows: DataFrame, needed: Sequence[str]) -> dict[str, str]:
+    """Columns of a live input that are nothing but another one of it, and that one.
+
+    Args:
+        rows: an input, a projection.
+        needed: beginnings of the names that must travel whatever they are.
+    """
+    state = rows.sparkSession._jsparkSession.sessionState()
+    # Spark optimises a streaming frame only when it runs; projections over projections become one here.
+    sources = _sources(state.optimizer().execute(rows._jdf.queryExecution().analyzed()))
+    kept: dict[str, str] = {}
+    copies: dict[str, str] = {}
+    for name in sorted(rows.columns, key=lambda name: not name.startswith(tuple(needed))):
+        source = sources.get(name)
+        if source is not None and kept.setdefault(source, name) != name and not name.startswith(tuple(needed)):
+            copies[name] = kept[source]
+    return copies
+
+
 def _without_copies(payload: tuple[str, ...], sources: dict[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The payload with the columns that stand for a part of it, and what to call those again."""
     keys = {source: name for name, source in sources.items() if name in _NAMED or name.startswith("__k")}

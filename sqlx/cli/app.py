@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 import sqlx
 from sqlx.cli.cases import MODE_HELP, run_cases
+from sqlx.cli.doctor import doctor
 from sqlx.cli.failures import CommandError, reported
 from sqlx.cli.output import complain, out
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
@@ -172,6 +173,9 @@ def demo() -> None:
     from sqlx.demo import run_demo
 
     run_demo()
+
+
+app.command()(doctor)
 
 
 def _text_script(text: str, name: str) -> Script:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from udtf.logic import StreamLogic
     from udtf.operators.as_of_config import AsOfJoinConfig
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from udtf.operators.table_changes import TableChangesConfig
     from udtf.operators.table_lookup import TableLookupConfig
     from udtf.operators.window_aggregate_config import WindowAggregateConfig
+
+
+def with_copies(make_logic: Callable[[], StreamLogic], layouts: Sequence[Mapping[str, str]]) -> StreamLogic:
+    """An empty logic of inputs in which some columns did not travel, being others; see `WithCopies`."""
+    from udtf.stream.copies import WithCopies
+
+    return WithCopies(make_logic(), layouts)
 
 
 def as_of_join(config: AsOfJoinConfig, emit_order: int) -> StreamLogic:
@@ -40,26 +47,15 @@ def deduplicate(config: DeduplicateConfig, emit_order: int) -> StreamLogic:
     return DeduplicateStream(config, emit_order)
 
 
-def window_aggregate(
-    config: WindowAggregateConfig, is_compiled: bool, emit_order: int, copies: Mapping[str, str]
-) -> StreamLogic:
-    """An empty aggregation: compiled where all of it can be, else row by row.
-
-    Args:
-        config: the aggregation.
-        is_compiled: whether all of it can be compiled.
-        emit_order: how many order columns the output ends in.
-        copies: columns that do not travel, and the one that each is.
-    """
-    from udtf.stream.copies import WithCopies
-
+def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_order: int) -> StreamLogic:
+    """An empty aggregation: compiled where all of it can be, else row by row."""
     if is_compiled:
         from udtf.operators.window_aggregate_stream import WindowAggregateStream
 
-        return WithCopies(WindowAggregateStream(config, emit_order), copies)
+        return WindowAggregateStream(config, emit_order)
     from udtf.operators.window_aggregate_stream_rows import RecordStream
 
-    return WithCopies(RecordStream(config, emit_order), copies)
+    return RecordStream(config, emit_order)
 
 
 def table_changes(config: TableChangesConfig, emit_order: int) -> StreamLogic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -11,27 +11,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from udtf.logic import IdleLogic, Segment, StreamEmission
+    from udtf.logic import IdleLogic, Segment, StreamEmission, StreamLogic
 
 
 class WithCopies:
-    """A stream logic of one input, of which some columns are made of others.
+    """A stream logic of inputs in which some columns are made of others.
 
     Args:
         logic: what answers.
-        copies: the columns that did not travel, and the one that each is.
+        layouts: per input its columns in their order, and the column that each travels as.
     """
 
-    def __init__(self, logic: IdleLogic, copies: Mapping[str, str]) -> None:
-        self._logic, self._copies = logic, copies
+    def __init__(self, logic: StreamLogic, layouts: Sequence[Mapping[str, str]]) -> None:
+        self._logic, self._layouts = logic, layouts
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8]) -> StreamEmission:
         """Take one micro-batch."""
-        return self._logic.on_batch([self._whole(inputs[0])], sides)
+        whole = [_whole(rows, layout) for rows, layout in zip(inputs, self._layouts, strict=True)]
+        return self._logic.on_batch(whole, sides)
 
     def close_idle(self, rows: pa.Table) -> StreamEmission:
-        """Give out what is open; `rows` is an input without rows, for its types."""
-        return self._logic.close_idle(self._whole(rows))
+        """Give out what is open, of a logic that can; `rows` is an input without rows, for its types."""
+        return cast("IdleLogic", self._logic).close_idle(_whole(rows, self._layouts[0]))
 
     def snapshot(self) -> Segment:
         """All state."""
@@ -46,7 +47,8 @@ class WithCopies:
         """Memory that the state takes."""
         return self._logic.stored_bytes
 
-    def _whole(self, rows: pa.Table) -> pa.Table:
-        for name, source in self._copies.items():
-            rows = rows.append_column(name, rows[source])
-        return rows
+
+def _whole(rows: pa.Table, layout: Mapping[str, str]) -> pa.Table:
+    """The rows with all columns of the layout, then those that are not in it."""
+    names = [*layout, *(name for name in rows.column_names if name not in layout)]
+    return rows.select([layout.get(name, name) for name in names]).rename_columns(names)
