@@ -28,17 +28,20 @@ if TYPE_CHECKING:
 FOLDER = Path(".cache/demo")
 """Where the data goes: what ``var('data')`` is in the examples when nothing else is said."""
 
-STORIES = Path(__file__).parent.parent / "sql_examples"
+_INSTALLED = Path(__file__).parent / "sql_examples"
+STORIES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parent.parent / "sql_examples"
+"""The stories: a wheel brings them, a checkout has them beside the package."""
+
 LIVE_ACT = "live/compare.sql"
 ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql", LIVE_ACT, *WINDOW_ACTS)
 PICTURE = "final_and_on_change.png"
 _NEXT = """\
 Look next:
-  sql_examples/             the statements that ran; `sqlx run sql_examples/as_of_join.sql` runs one file
+  {folder}/             the statements that ran; `sqlx run {folder}/as_of_join.sql` runs one file
   sqlx sql                  a prompt to try your own
-  sqlx explain sql_examples/as_of_join.sql
-  sqlx run sql_examples/live/as_of_join.sql --stream
-  sqlx run sql_examples/windows/final.sql
+  sqlx explain {folder}/as_of_join.sql
+  sqlx run {folder}/live/as_of_join.sql --stream
+  sqlx run {folder}/windows/final.sql
   docs/operators/as_of_join.md, docs/streaming.md"""
 
 
@@ -50,8 +53,8 @@ def run_demo() -> None:
     """
     began = time.monotonic()
     if not STORIES.is_dir():
-        msg = "The demo runs in a checkout of the project: there is no folder sql_examples beside the package."
-        raise CommandError(msg, "Clone the project and run `make demo` in it.")
+        msg = "The demo's statements are missing: there is no folder sql_examples in or beside the package."
+        raise CommandError(msg, "Install the wheel again, or run `make demo` in a checkout of the project.")
     _prepare(FOLDER)
     with started(None) as spark:
         acts = {name: _act(spark, STORIES / name, number) for number, name in enumerate(ACTS, start=1)}
@@ -62,7 +65,9 @@ def run_demo() -> None:
     out.print("\n".join([*counts(joined), "", *live_counts(compared, totals), "", *windows]), style="bold")
     out.print(f"Final against on-change results over a day: {picture}", soft_wrap=True)
     out.print(f"in {time.monotonic() - began:.0f} seconds, all of it.\n")
-    out.print(_NEXT, soft_wrap=True)
+    here = Path.cwd()
+    folder = STORIES.relative_to(here) if STORIES.is_relative_to(here) else STORIES
+    out.print(_NEXT.format(folder=folder), soft_wrap=True)
 
 
 def _prepare(folder: Path) -> None:
