@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check lint spark complete bench-as-of bench-as-of-stream bench-deduplicate bench-windows clean
+.PHONY: help setup demo test fast check lint spark docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-windows clean
 
 BIN := .venv/bin
 # The PySpark that runs is the one in .venv, whatever else the machine has.
@@ -31,6 +31,10 @@ fast: setup ## the tests and doctests that need no Spark
 spark: setup ## the tests that need Spark
 	$(BIN)/pytest -m "spark and not kafka"
 
+docs: setup ## the documentation as a site, in site/; a broken link or a page that is not listed fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 complete: setup ## write what golden tests got into their files; review the diff
 	$(BIN)/pytest --complete $(TESTS)
 
@@ -47,4 +51,4 @@ bench-windows: setup ## windows in batch and live side by side with other ways (
 	$(BIN)/python -m benchmarks.window_aggregate $(ARGS)
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log

@@ -1,38 +1,96 @@
-"""The examples in the documentation do what they say, and its links lead somewhere."""
+"""The examples in the documentation do what they say, its links lead somewhere, and its site has every page."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.harness.doc_blocks import BLOCKS, PAGES, ROOT, SQL_BLOCKS, Block, cells
+from tests.harness.doc_replay import replayed
+from tests.harness.doc_spark import World, last_rows, make_world, run_all
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
-EXAMPLE = re.compile(r"```sql run\n(.*?)```\n+```text result\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
-EXAMPLES = [
-    pytest.param(sql, result, id=f"{page.stem}-{number}")
-    for page in PAGES
-    for number, (sql, result) in enumerate(EXAMPLE.findall(page.read_text(encoding="utf-8")), 1)
-]
+NUMBERS = count(1)
+
+# How an SQL block is run, by the words behind ```sql; contributing.md explains them.
+RUN = {
+    "run": "a session of its own; its result stands behind it",
+    "replay": "record by record, without Spark; its result stands behind it",
+    "": "on top of docs/setup.sql; its result may stand behind it",
+}
+# Blocks that are not run here, and why.
+NOT_RUN = {
+    "kafka": "needs a broker: tests/connectors/test_connector_docs.py runs it",
+    "delta": "needs Delta's jars: tests/connectors/test_connector_docs.py runs it",
+    "fragment": "a piece of a statement, or the text between two stages",
+    "ksqldb": "another system's text",
+    "flink": "another system's text",
+    "snowflake": "another system's text",
+    "slt": "a semantic case: tests/semantics runs the file that it names",
+}
 
 
-def cells(table: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+def of_kind(kind: str) -> list[object]:
+    return [pytest.param(block, id=block.place) for block in SQL_BLOCKS if block.kind == kind]
 
 
-@pytest.mark.parametrize(("sql", "result"), EXAMPLES)
-def test_example_gives_its_result(spark: SparkSession, sql: str, result: str) -> None:
-    session = spark.newSession()
-    frames = [session.sql(statement) for statement in re.split(r";\s*(?:\n|$)", sql) if statement.strip()]
-    shown = frames[-1]
-    rows = [["NULL" if value is None else str(value) for value in row] for row in shown.collect()]
-    assert [shown.columns, *rows] == cells(result)
+@pytest.fixture(scope="session")
+def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(spark, tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session with a database of its own, which is gone afterwards with all that runs in it."""
+    database, own = f"docs_{next(NUMBERS)}", spark.newSession()
+    own.sql(f"CREATE DATABASE {database}")
+    own.sql(f"USE {database}")
+    own.conf.set("sqlx.tasks", "2")  # less to start; no answer here depends on it
+    yield own
+    for row in own.sql("SHOW STREAMING QUERIES").collect():
+        if row["status"] == "running":
+            own.sql(f"STOP STREAMING QUERY {row['name']}")
+    own.sql(f"DROP DATABASE {database} CASCADE")
+
+
+@pytest.mark.parametrize("block", of_kind("run"))
+def test_example_gives_its_result(session: SparkSession, block: Block) -> None:
+    assert last_rows(session, block.text) == cells(block.result)
+
+
+@pytest.mark.parametrize("block", of_kind("replay"))
+def test_replayed_example_gives_its_result(block: Block) -> None:
+    assert replayed(block.text) == cells(block.result)
+
+
+@pytest.mark.parametrize("block", of_kind(""))
+def test_statements_run(session: SparkSession, world: World, block: Block) -> None:
+    text = world.located(block.text)
+    for definition in world.needed(text):
+        session.sql(definition)
+    shown = run_all(session, text)
+    assert not block.result or shown == cells(block.result)
+
+
+def test_every_sql_block_says_how_it_is_run() -> None:
+    assert [block.place for block in SQL_BLOCKS if block.kind not in RUN | NOT_RUN] == []
+    assert [block.place for block in SQL_BLOCKS if block.kind in ("run", "replay") and not block.result] == []
+
+
+def test_sql_does_not_hide_in_blocks_without_a_language() -> None:
+    unmarked = [block for block in BLOCKS if block.language == "text" and block.text.lstrip().startswith("SELECT ")]
+    assert [block.place for block in unmarked] == []
 
 
 def test_replay_example_of_the_readme_gives_its_result() -> None:
@@ -49,3 +107,12 @@ def test_replay_example_of_the_readme_gives_its_result() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """A broken link, a missing anchor, or a page that the navigation leaves out is a warning, and strict."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (built.returncode, built.stdout + built.stderr) == (0, "")
+    assert "```" not in re.sub(r"<code>.*?</code>", "", tmp_path.joinpath("index.html").read_text(encoding="utf-8"))
