@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fast check lint spark docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-windows clean
+.PHONY: help setup demo dbt test fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows clean
 
 BIN := .venv/bin
 # The PySpark that runs is the one in .venv, whatever else the machine has.
@@ -16,7 +16,7 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: check fast spark ## all that CI checks
+test: check fast spark compat kafka ## all that CI checks
 
 check: lint ## ruff and mypy
 	$(BIN)/mypy
@@ -26,10 +26,29 @@ lint: setup ## ruff: rules and format
 	$(BIN)/ruff format --check .
 
 fast: setup ## the tests and doctests that need no Spark
-	$(BIN)/pytest -m "not spark and not kafka"
+	$(BIN)/pytest -m "not spark and not kafka and not delta"
 
 spark: setup ## the tests that need Spark
-	$(BIN)/pytest -m "spark and not kafka"
+	$(BIN)/pytest -m "spark and not kafka and not delta"
+
+compat: setup ## a part of them on PySpark 4.2: every operator, every way to run it
+	@.ci/setup-compat
+	.venv-4.2/bin/python -m pytest -m compat tests
+
+test-compat: setup ## all of them on PySpark 4.2
+	@.ci/setup-compat
+	.venv-4.2/bin/python -m pytest -m "spark and not kafka and not delta"
+
+test-wheel: setup ## the wheel in an empty environment: the doctor and the demo (installs 1 GB)
+	.ci/test-wheel
+
+kafka: setup ## the tests of Kafka and Delta, with a real broker; fetches their jars once, into .cache
+	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
+	@$(BIN)/python -m benchmarks.kafka_broker
+	$(BIN)/pytest -m "kafka or delta" tests/connectors
+
+dbt: setup ## the project in sql_examples/dbt through stock dbt: in process, and over Thrift against `sqlx serve`
+	@.ci/dbt
 
 docs: setup ## the documentation as a site, in site/; a broken link or a page that is not listed fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -47,8 +66,11 @@ bench-as-of-stream: setup ## live AS OF joins side by side with other ways (long
 bench-deduplicate: setup ## deduplication in batch and live side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.deduplicate $(ARGS)
 
+bench-kafka: setup ## a million records through a real broker, with crashes on the way (ARGS="--rows 50000")
+	$(BIN)/python -m benchmarks.kafka $(ARGS)
+
 bench-windows: setup ## windows in batch and live side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.window_aggregate $(ARGS)
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-4.2 .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log
