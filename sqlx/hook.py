@@ -33,7 +33,14 @@ class TemporalParser:
     """A session's parser: ours in front, Spark's behind it."""
 
     def __init__(self, java_session: Any, delegate: Any, front: FrontEnd) -> None:
-        self._session, self._delegate, self._front = java_session, delegate, front
+        # Java's session holds its parser, and so this: a reference back that counted would keep both for ever.
+        self._weak = front.weak(java_session)
+        self._delegate, self._front = delegate, front
+
+    @property
+    def _session(self) -> Any:
+        """Java's session; it is there for as long as Java can call its parser."""
+        return self._weak.get()
 
     def parsePlan(self, text: str) -> Any:
         """A statement without parameters."""
@@ -147,14 +154,30 @@ class FrontEnd:
         self._context = spark_context
         self.errors = JavaErrors(spark_context)
         self.queries = registry(spark_context)
-        self._kept: list[Any] = []
+        self._kept: dict[str, list[Any]] = {}
         self._delegates: dict[str, Any] = {}
         self._sessions: dict[str, SessionStatements] = {}
 
     def keep(self, parser: TemporalParser, session: str, delegate: Any) -> None:
         """Hold a session's parser for as long as Java may call it, and Spark's behind it."""
-        self._kept.append(parser)
+        self._kept.setdefault(session, []).append(parser)
         self._delegates[session] = delegate
+
+    def weak(self, java_session: Any) -> Any:
+        """A reference to Java's session that does not keep it."""
+        return self._context._jvm.java.lang.ref.WeakReference(java_session)
+
+    def known(self) -> set[str]:
+        """The ids of the sessions that something is kept for."""
+        return set(self._kept)
+
+    def forget(self, session: str) -> None:
+        """Let go of a session that has ended; were it used again, what belongs to it would be made again."""
+        self._kept.pop(session, None)
+        self._delegates.pop(session, None)
+        statements = self._sessions.pop(session, None)
+        if statements is not None:
+            statements.views.drop()
 
     def knows(self, java_parser: Any) -> bool:
         """Whether a session's parser is one of ours already."""

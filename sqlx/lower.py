@@ -48,6 +48,11 @@ class Views:
             self.spark.catalog.dropGlobalTempView(oldest)
         return f"{self.spark.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
 
+    def drop(self) -> None:
+        """Drop all of them: the session has ended."""
+        while self.names:
+            self.spark.catalog.dropGlobalTempView(self.names.popitem()[0])
+
 
 def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any]) -> dict[str, DataFrame]:
     """Plan the operators of a bounded query on Spark.

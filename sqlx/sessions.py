@@ -152,4 +152,9 @@ def explain(spark: SparkSession, text: str) -> str:
 
 def statements_of(spark: SparkSession) -> SessionStatements:
     """What knows the statements of a session of ours."""
-    return _front(spark.sparkContext).statements(spark._jsparkSession)
+    return front_of(spark).statements(spark._jsparkSession)
+
+
+def front_of(spark: SparkSession) -> FrontEnd:
+    """What the sessions of this process share."""
+    return _front(spark.sparkContext)

@@ -16,6 +16,7 @@ from sqlx.cli.doctor import doctor
 from sqlx.cli.failures import CommandError, reported
 from sqlx.cli.output import complain, out
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
+from sqlx.cli.serve import serve
 from sqlx.cli.start import started
 
 
@@ -176,6 +177,7 @@ def demo() -> None:
 
 
 app.command()(doctor)
+app.command()(serve)
 
 
 def _text_script(text: str, name: str) -> Script:

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,11 +22,12 @@ _LINES_OF_LOG = 15
 
 
 @contextmanager
-def started(warehouse: Path | None) -> Iterator[SparkSession]:
+def started(warehouse: Path | None, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session for one command; it ends with the block.
 
     Args:
         warehouse: the folder of a catalog that stays; None for one that goes with the command.
+        conf: further Spark configuration.
 
     Raises:
         CommandError: the folder is a file, or Spark did not start.
@@ -37,17 +38,17 @@ def started(warehouse: Path | None) -> Iterator[SparkSession]:
         raise CommandError(msg)
     _quiet_loggers()
     with tempfile.TemporaryDirectory(prefix="sqlx-", ignore_cleanup_errors=True) as scratch:
-        spark = _start(warehouse, Path(scratch))
+        spark = _start(warehouse, Path(scratch), conf or {})
         try:
             yield spark
         finally:
             spark.stop()
 
 
-def _start(warehouse: Path | None, scratch: Path) -> SparkSession:
+def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str]) -> SparkSession:
     import sqlx
 
-    conf = {"spark.ui.enabled": "false"}
+    conf = {"spark.ui.enabled": "false", **further}
     if warehouse is None:  # tables of a catalog in memory must not outlive it
         conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     log = scratch / "spark.log"

@@ -47,6 +47,9 @@ def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[
     if statement.action == "DESCRIBE":
         return rows_sql(("property", "value"), list(_described(query))), ()
     query.stop()
+    keeper = registry(spark.sparkContext).keeper
+    if keeper is not None:
+        keeper.stopped(query)
     return rows_sql(("name", "status"), [(query.name, query.status)]), ()
 
 

@@ -6,16 +6,17 @@ import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from sqlx.errors import TemporalSqlError
 from sqlx.streaming.failures import failure_of
-from sqlx.streaming.parse import Trigger
+from sqlx.streaming.parse import StreamingTable, Trigger
 from sqlx.streaming.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 Status = Literal["running", "stopped", "finished", "failed"]
@@ -118,8 +119,24 @@ class RunningQuery:
         self.refresh()
 
 
+class Keeper(Protocol):
+    """Who wants to know which queries are to run: a server starts them again when it comes back."""
+
+    def started(self, spark: SparkSession, statement: StreamingTable, query: RunningQuery) -> None:
+        """A statement has started a query."""
+
+    def stopped(self, query: RunningQuery) -> None:
+        """A statement has stopped a query."""
+
+
 class Registry:
-    """The queries of one Spark application, by name."""
+    """The queries of one Spark application, by name.
+
+    Attributes:
+        keeper: who wants to know of starts and stops by statements.
+    """
+
+    keeper: Keeper | None = None
 
     def __init__(self) -> None:
         self._queries: dict[str, RunningQuery] = {}

@@ -1,0 +1,1 @@
+"""``sqlx serve``: JDBC/ODBC (Thrift) and Spark Connect from one process, over one catalog."""

@@ -1,0 +1,93 @@
+"""The Spark Connect server: what PySpark's remote sessions speak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlx.serving.java_side import CONNECT_DOOR
+from sqlx.serving.options import ServeOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sqlx.serving.door import Door
+
+_INBOUND_BYTES = 128 << 20
+
+
+def connect_conf(options: ServeOptions) -> dict[str, str]:
+    """Spark's settings for it.
+
+    With TLS its stock server, which has none, listens at a loopback port of its own for the moment in which it starts.
+    """
+    has_tls = options.tls is not None
+    return {
+        "spark.connect.grpc.binding.address": "127.0.0.1" if has_tls else options.host,
+        "spark.connect.grpc.binding.port": "0" if has_tls else str(options.connect),
+        "spark.connect.grpc.port.maxRetries": "0",  # another port than the one that was printed helps nobody
+        "spark.connect.grpc.maxInboundMessageSize": str(_INBOUND_BYTES),
+        "spark.connect.grpc.interceptor.classes": CONNECT_DOOR,
+    }
+
+
+class ConnectServer:
+    """The Spark Connect server of this process.
+
+    Args:
+        spark: the session that clients' sessions are made from.
+        options: what was asked for.
+        door: who may come in; None lets everybody in.
+        keystore, secret: the server's keys, if it has TLS.
+    """
+
+    def __init__(
+        self, spark: SparkSession, options: ServeOptions, door: Door | None, keystore: Path, secret: str
+    ) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm, ours = jvm, jvm.sqlx.serving
+        ours.ConnectDoor.use(door, options.most_rows)
+        service = jvm.org.apache.spark.sql.connect.service
+        self._service = getattr(getattr(service, "SparkConnectService$"), "MODULE$")
+        self._service.start(spark.sparkContext._jsc.sc())
+        self._server = self._service.server()
+        if options.tls is not None:
+            self._server.shutdownNow()
+            port = options.connect
+            self._server = ours.TlsConnect.start(options.host, port, str(keystore), secret, _INBOUND_BYTES)
+
+    @property
+    def _sessions(self) -> list[Any]:
+        store = _private(self._service.sessionManager(), "sessionStore")
+        return list(store.values())
+
+    def sessions(self) -> Iterator[str]:
+        """The ids of the Spark sessions that clients have open."""
+        for holder in self._sessions:
+            yield str(holder.serverSessionId())
+
+    def executions(self) -> dict[str, Any]:
+        """What runs now: Spark's handles, by the id of the operation."""
+        holders = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(
+            self._service.executionManager().listExecuteHolders()
+        )
+        return {str(holder.operationId()): holder for holder in holders}
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it takes connections."""
+        return not self._server.isShutdown()
+
+    def stop(self) -> None:
+        """Take no more connections, and end the sessions of clients."""
+        self._server.shutdownNow()
+        none = self._jvm.scala.Option.empty()
+        self._service.stop(none, none)
+
+
+def _private(owner: Any, name: str) -> Any:
+    """A private field of a Java object: Spark tells how many sessions there are, but not which."""
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(owner)

@@ -1,0 +1,207 @@
+"""One process that serves JDBC/ODBC and Spark Connect: how it starts, what it does meanwhile, how it ends."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from sqlx.cli.failures import CommandError
+from sqlx.serving.connect import ConnectServer, connect_conf
+from sqlx.serving.door import Door, LdapUsers
+from sqlx.serving.health import HealthServer
+from sqlx.serving.java_side import compile_into
+from sqlx.serving.kept import KeptQueries, Restarted
+from sqlx.serving.options import ServeOptions
+from sqlx.serving.sessions import ClientSessions, TimeLimit
+from sqlx.serving.thrift import ThriftServer, login_properties, new_secret, thrift_conf
+from sqlx.serving.tls import make_keystore
+from sqlx.serving.users import UsersFile
+from sqlx.streaming.registry import registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SWEEP_SECONDS = 10.0
+_KEPT_FOLDER = "_queries"
+
+
+class Setting:
+    """What has to be known before Spark starts.
+
+    Args:
+        options: what was asked for.
+        scratch: a private folder that lives as long as the server.
+    """
+
+    def __init__(self, options: ServeOptions, scratch: Path) -> None:
+        self.options = options
+        self.classes, self.keystore, self.secret = scratch / "classes", scratch / "keys.p12", new_secret()
+        self.classes.mkdir()
+
+    def conf(self) -> dict[str, str]:
+        """Spark's configuration."""
+        # Spark's own ports, for its workers, are for this machine alone.
+        conf = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        conf["spark.driver.extraClassPath"] = str(self.classes)
+        if self.options.thrift is not None:
+            conf |= thrift_conf(self.options, self.keystore, self.secret)
+        if self.options.connect is not None:
+            conf |= connect_conf(self.options)
+        return conf
+
+
+class Server:
+    """A server that runs; leaving the block ends it.
+
+    Args:
+        spark: a session with a warehouse, made with the settings of ``setting``.
+        setting: what was asked for.
+
+    Attributes:
+        restarted: the streaming queries that were to come back.
+        sessions: those of clients.
+
+    Raises:
+        CommandError: a server does not start.
+    """
+
+    def __init__(self, spark: SparkSession, setting: Setting) -> None:
+        self._spark, self._options = spark, setting.options
+        self.thrift: ThriftServer | None = None
+        self.connect: ConnectServer | None = None
+        self._ending = ExitStack()
+        self.restarted: list[Restarted] = []
+        try:
+            self._start(setting)
+        except BaseException:
+            self._ending.close()
+            raise
+
+    def _start(self, setting: Setting) -> None:
+        options, spark = self._options, self._spark
+        jvm: Any = spark.sparkContext._jvm
+        compile_into(jvm, setting.classes)
+        for name, value in login_properties(options).items():
+            jvm.java.lang.System.setProperty(name, value)
+        door = self._door(jvm)
+        if options.tls is not None:
+            make_keystore(spark, options.tls, setting.keystore, setting.secret)
+        kept = KeptQueries(options.warehouse / _KEPT_FOLDER, spark)
+        registry(spark.sparkContext).keeper = kept
+        self._ending.callback(self._stop_queries)
+        self.restarted = kept.restart()
+        self._open(setting, door)
+
+    def _open(self, setting: Setting, door: Door | None) -> None:
+        """Begin to take clients."""
+        options, spark = self._options, self._spark
+        if options.most_rows:
+            java: Any = spark._jsparkSession
+            spark.sparkContext._jvm.sqlx.serving.RowLimit.inject(java.extensions(), options.most_rows)  # type: ignore[union-attr]
+        if options.thrift is not None:
+            with _naming("--thrift", options.thrift):
+                self.thrift = ThriftServer(spark, door)
+            self._ending.callback(self.thrift.stop)
+        if options.connect is not None:
+            with _naming("--connect", options.connect):
+                self.connect = ConnectServer(spark, options, door, setting.keystore, setting.secret)
+            self._ending.callback(self.connect.stop)
+        servers = [server for server in (self.thrift, self.connect) if server is not None]
+        self.sessions = ClientSessions(spark, [server.sessions for server in servers])
+        self._limit = None
+        if self.connect is not None and options.timeout_seconds:
+            self._limit = TimeLimit(self.connect.executions, options.timeout_seconds)
+        self._swept = time.monotonic()
+        if options.health is not None:
+            health = HealthServer(options.host, options.health, self.down)
+            self._ending.callback(health.stop)
+
+    def _door(self, jvm: Any) -> Door | None:
+        if self._options.users is not None:
+            users = UsersFile(self._options.users)
+            if not users.users:
+                msg = f"--users {users.path} holds no user: nobody could come in."
+                raise CommandError(msg, f"`sqlx serve --users {users.path} --add-user NAME` adds one.")
+            return Door(users)
+        return Door(LdapUsers(jvm)) if self._options.ldap else None
+
+    def look(self) -> None:
+        """What has to be done now and then: end what takes too long, let go of sessions that have ended."""
+        if self._limit is not None:
+            self._limit.enforce()
+        if time.monotonic() - self._swept > _SWEEP_SECONDS:
+            self.sessions.sweep()
+            self._swept = time.monotonic()
+
+    def down(self) -> str:
+        """What does not work, in words; "" where all is well."""
+        try:
+            if self._spark.sparkContext._jsc.sc().isStopped():
+                return "Spark has stopped"
+            for name, server, port in self._served():
+                if not server.is_up or not answers(self._options.host, port):
+                    return f"{name} takes no connections"
+        except (Py4JError, OSError) as error:
+            return f"Spark does not answer: {type(error).__name__}"
+        return ""
+
+    def _served(self) -> list[tuple[str, ThriftServer | ConnectServer, int]]:
+        found = (("Thrift", self.thrift, self._options.thrift), ("Spark Connect", self.connect, self._options.connect))
+        return [(name, server, port) for name, server, port in found if server is not None and port is not None]
+
+    def _stop_queries(self) -> None:
+        """Let the running micro-batches end; the queries stay kept."""
+        for query in registry(self._spark.sparkContext).all():
+            if query.query.isActive:
+                query.stop()
+
+    def __enter__(self) -> Server:
+        """The server."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take no more clients, end their sessions, let micro-batches end."""
+        self._ending.close()
+
+
+@contextmanager
+def _naming(option: str, port: int) -> Iterator[None]:
+    """Java's refusal to listen, in words."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        msg = f"{option} {port} does not start: {cause.getMessage() or cause}."
+        raise CommandError(msg, "SQLX_DEBUG=1 shows Spark's log.") from None
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether something takes connections at a port; an address that means all of them is asked at loopback."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    try:
+        with socket.create_connection((reached, port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def conf_with(setting: Setting, further: Mapping[str, str], memory: str) -> dict[str, str]:
+    """Spark's configuration for a server; what the user says wins.
+
+    Args:
+        setting: what was asked for.
+        further: of ``--conf``.
+        memory: of ``--memory``.
+    """
+    return {"spark.driver.memory": memory, **setting.conf(), **further}
