@@ -1,38 +1,103 @@
-"""One process that serves JDBC and Spark Connect over one session of ours; ends when its input does.
-
-python server.py WAREHOUSE THRIFT_PORT CONNECT_PORT
-"""
+"""`sqlx serve` as a process of its own, as users run it."""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-import sqlx
+import pytest
 
-
-def main(warehouse: str, thrift_port: str, connect_port: str) -> None:
-    spark = sqlx.session(
-        app="sqlx servers",
-        master="local[2]",
-        warehouse=warehouse,
-        conf={
-            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-            "spark.connect.grpc.binding.port": connect_port,
-            "spark.hadoop.hive.server2.thrift.port": thrift_port,
-            "spark.hadoop.hive.server2.thrift.bind.host": "localhost",
-            "spark.driver.memory": "1500m",
-            "spark.log.level": "ERROR",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.ui.enabled": "false",
-        },
-    )
-    server = spark._jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
-    server.startWithSparkSession(spark._jsparkSession, False)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    spark.stop()
+ROOT = Path(__file__).parent.parent.parent
+_STOPS_WITHIN_SECONDS = 60
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class ServerProcess:
+    """One life of a server.
+
+    Args:
+        home: its warehouse, its log and what else it needs.
+        options: of the command line, without ports and warehouse.
+    """
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home, self.thrift, self.connect, self.health = home, free_port(), free_port(), free_port()
+        ports = {"--thrift": self.thrift, "--connect": self.connect, "--health": self.health}
+        given = [text for option, port in ports.items() for text in (option, str(port))]
+        given += ["--warehouse", str(home / "warehouse"), "--memory", "1500m"]
+        given += [f"--conf=spark.{setting}" for setting in ("master=local[2]", "sql.shuffle.partitions=2")]
+        with (home / "log").open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "sqlx", "serve", *given, *options],
+                cwd=home,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.said = self._until_ready()
+
+    def _until_ready(self) -> list[str]:
+        assert self._process.stdout is not None
+        said: list[str] = []
+        for line in self._process.stdout:
+            said.append(" ".join(line.split()))
+            if line.startswith("ready"):
+                return said
+        raise AssertionError((said, self.log))
+
+    @property
+    def log(self) -> str:
+        """What it has written to stderr."""
+        return (self.home / "log").read_text()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end; its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        try:
+            return self._process.wait(_STOPS_WITHIN_SECONDS)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+
+def rows(connection: Any, statement: str) -> list[tuple[Any, ...]]:
+    """What a statement gives over a DB-API connection; () where it gives nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def refusal(run: Any, *args: Any) -> str:
+    """The text of the error that a call raises; each client has errors of its own."""
+    with pytest.raises(Exception) as refused:  # noqa: PT011
+        run(*args)
+    return str(refused.value)
+
+
+def java(*words: str, jars: Sequence[Path]) -> list[str]:
+    """The command line of a Java program on Spark's jars."""
+    from sqlx.java import use_java
+
+    use_java()
+    return [str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"), "-cp", ":".join(map(str, jars)), *words]
