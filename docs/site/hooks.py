@@ -18,6 +18,18 @@ _ABOVE = re.compile(r"\]\(\.\./((?:\.\./)*)(README|CHANGELOG)\.md")
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:sql_examples|tests|benchmarks/|sqlx/|udtf|catalog|LICENSE)[^)]*\)")
 
 
+def on_config(config: Any) -> Any:
+    """List the design notes behind the pages of the house, newest first."""
+    notes = sorted(ROOT.glob("docs/design/2*.md"), reverse=True)
+    house = config["nav"][-1]["The house"]
+    house.append({"Why things are as they are": [{_subject(note): f"design/{note.name}"} for note in notes]})
+    return config
+
+
+def _subject(note: Path) -> str:
+    return note.stem.partition("_")[2].replace("_", " ").capitalize()
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages from above docs/."""
     for name, source in FROM_ABOVE.items():
