@@ -5,7 +5,8 @@
     spark = sqlx.session()
     spark.sql("SELECT o.id, r.rate FROM orders o JOIN rates r AS OF o.ts ON o.ccy = r.ccy")
 
-Public are :func:`session`, :func:`enable`, :func:`explain` and :mod:`sqlx.testing`; nothing else.
+Public are :func:`session`, :func:`enable`, :func:`explain`, :func:`plot` and :mod:`sqlx.testing`; nothing else.
+In a notebook, ``%load_ext sqlx`` brings ``%%sqlx``.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from IPython.core.interactiveshell import InteractiveShell
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["enable", "explain", "session"]
+    from sqlx.notebook.plots import Picture
+
+__all__ = ["enable", "explain", "plot", "session"]
 __version__ = "0.1.0"
 
 
@@ -50,6 +54,20 @@ def explain(spark: SparkSession, text: str) -> str:
     from sqlx import sessions
 
     return sessions.explain(spark, text)
+
+
+def plot(frame: DataFrame, x: str, y: str | Sequence[str], by: str | None = None, limit: int = 10_000) -> Picture:
+    """Draw columns of a bounded query; see :func:`sqlx.notebook.plots.plot`."""
+    from sqlx.notebook import plots
+
+    return plots.plot(frame, x, y, by, limit)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What ``%load_ext sqlx`` calls: brings ``%%sqlx`` and ``%sqlx`` into a notebook."""
+    from sqlx.notebook.magics import register
+
+    register(shell)
 
 
 def __getattr__(name: str) -> Any:

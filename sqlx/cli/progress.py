@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
@@ -45,26 +46,27 @@ def watched(spark: SparkSession, what: str, work: Callable[[], T]) -> T:
     Returns:
         What the work gives.
     """
-    done = threading.Event()
+    done, tag = threading.Event(), f"sqlx-{uuid4()}"
     with progress_bar() as bar:
         task = bar.add_task(what, total=None, detail="")
         if err.is_terminal:
             threading.Thread(target=_watch, args=(spark, bar, task, done), daemon=True).start()
         future: Future[T] = Future()
-        worker = threading.Thread(target=_work, args=(work, future), daemon=True)
+        worker = threading.Thread(target=_work, args=(spark, tag, work, future), daemon=True)
         worker.start()
         try:
             return future.result()
         except KeyboardInterrupt:
-            spark.sparkContext.cancelAllJobs()
+            spark.sparkContext.cancelJobsWithTag(tag)
             worker.join(_SECONDS_TO_STOP)
             raise
         finally:
             done.set()
 
 
-def _work(work: Callable[[], T], future: Future[T]) -> None:
+def _work(spark: SparkSession, tag: str, work: Callable[[], T], future: Future[T]) -> None:
     try:
+        spark.sparkContext.addJobTag(tag)  # of this thread: streams that run beside are not cancelled with it
         future.set_result(work())
     except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
         future.set_exception(error)

@@ -96,7 +96,7 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
         for script in scripts:
             for statement in script.statements:
                 with at(statement):
-                    query = _start(spark, statement, statement is statements[-1], options, preview)
+                    query = start_stream(spark, statement, statement is statements[-1], options, preview)
                 if query is None:
                     run_scripts(spark, [Script((statement,), script.model)], options.limit)
                 else:
@@ -104,7 +104,7 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
         if not started:
             msg = "There is no stream to run: --stream runs CREATE STREAMING TABLE, and the last query of a script."
             raise CommandError(msg)
-        code = _follow(started)
+        code = follow(started)
     finally:
         for query in started:
             query.query.stop()
@@ -122,10 +122,21 @@ def stop_leftovers(spark: SparkSession) -> None:
             note(f"{query.name}: stopped with this command; --stream keeps it running.")
 
 
-def _start(
+def start_stream(
     spark: SparkSession, statement: Statement, is_last: bool, options: StreamOptions, preview: Preview
 ) -> RunningQuery | None:
-    """Start a statement as a stream; None where it is none."""
+    """Start a statement as a stream.
+
+    Args:
+        spark: the session.
+        statement: CREATE STREAMING TABLE, or a query that reads a stream.
+        is_last: whether a query is to be run; one before the last only defines what the others read.
+        options: where its rows go, and until when it runs.
+        preview: takes the rows of a query that go nowhere else.
+
+    Returns:
+        The query; None where the statement is no stream.
+    """
     from sqlx.sessions import statements_of
 
     text = statement.text
@@ -164,7 +175,7 @@ def _as_table(text: str, options: StreamOptions) -> StreamingTable:
     return StreamingTable(("query",), text, spans, text, 0, using=format_, options=chosen, checkpoint=checkpoint)
 
 
-def _follow(queries: Sequence[RunningQuery]) -> int:
+def follow(queries: Sequence[RunningQuery]) -> int:
     """Show how far they are until they end or a signal comes; the exit code.
 
     Raises:

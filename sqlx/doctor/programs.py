@@ -89,12 +89,12 @@ def workers_python(environ: Mapping[str, str]) -> Finding:
     return Finding(check, "ok", f"{version} ({given})")
 
 
-def _ask(program: str, environ: Mapping[str, str]) -> dict[str, object] | None:
+def _ask(program: str, environ: Mapping[str, str]) -> dict[str, Any] | None:
     """What a Python says about itself, from a folder where nothing of ours lies; None where it does not answer."""
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": _SECONDS_TO_ANSWER, "check": True}
     try:
         done = subprocess.run([program, "-c", _ASK, *_WORKERS_NEED], env=dict(environ), cwd=Path.home(), **options)
-        answer: dict[str, object] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return answer

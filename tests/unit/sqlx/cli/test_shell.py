@@ -118,7 +118,7 @@ def test_an_error_ends_the_statement_without_a_trace(
     def fail(_text: str) -> Any:
         raise error
 
-    context = SimpleNamespace(cancelAllJobs=lambda: None)
+    context = SimpleNamespace(addJobTag=lambda _: None, cancelJobsWithTag=lambda _: None)
     execute(SimpleNamespace(sql=fail, sparkContext=context), "SELECT a; SELECT b;", 20)  # type: ignore[arg-type]
     printed = capsys.readouterr().err
     assert words in printed
