@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows clean
+.PHONY: help setup demo dbt test fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-serving clean
 
 BIN := .venv/bin
 # The PySpark that runs is the one in .venv, whatever else the machine has.
@@ -71,6 +71,9 @@ bench-kafka: setup ## a million records through a real broker, with crashes on t
 
 bench-windows: setup ## windows in batch and live side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.window_aggregate $(ARGS)
+
+bench-serving: setup ## JDBC sessions at once against `sqlx serve` (five minutes; ARGS="--seconds 60")
+	$(BIN)/python -m benchmarks.serving $(ARGS)
 
 clean: ## remove .venv and all caches
 	rm -rf .venv .venv-4.2 .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log

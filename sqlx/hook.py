@@ -62,7 +62,8 @@ class TemporalParser:
             Py4JJavaError: for Java, which gets the exception that it holds; any other would show Python's stack trace.
         """
         try:
-            look_again(self._session, text, self._front.queries)
+            if self._front.queries.all():
+                look_again(self._session, text, self._front.queries)
             if not may_be_ours(text):
                 return delegate(text)
             return self._parse_ours(text, context, delegate)

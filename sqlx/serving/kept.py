@@ -15,6 +15,7 @@ from urllib.parse import quote
 from pyspark.errors import PySparkException
 
 from catalog.definitions import name_text
+from sqlx.cli.failures import message_of
 from sqlx.dialect import tokenize
 from sqlx.sessions import statements_of
 from sqlx.streaming.parse import StreamingTable, parse_streaming
@@ -91,7 +92,7 @@ class KeptQueries:
         except (ValueError, KeyError, TypeError) as error:
             return Restarted(name, f"{path} is damaged: {error}")
         except (PySparkException, OSError) as error:
-            return Restarted(name, str(error))
+            return Restarted(name, message_of(error) or str(error))
         return Restarted(name)
 
     def _start(self, facts: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ from sqlx.streaming.registry import registry
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_log = logging.getLogger("sqlx")
 _SWEEP_SECONDS = 10.0
 _KEPT_FOLDER = "_queries"
 
@@ -133,12 +135,22 @@ class Server:
         return Door(LdapUsers(jvm)) if self._options.ldap else None
 
     def look(self) -> None:
-        """What has to be done now and then: end what takes too long, let go of sessions that have ended."""
-        if self._limit is not None:
-            self._limit.enforce()
-        if time.monotonic() - self._swept > _SWEEP_SECONDS:
-            self.sessions.sweep()
-            self._swept = time.monotonic()
+        """What has to be done now and then: end what takes too long, let go of sessions that have ended.
+
+        Raises:
+            CommandError: Spark has ended by itself.
+        """
+        try:
+            if self._limit is not None:
+                self._limit.enforce()
+            if time.monotonic() - self._swept > _SWEEP_SECONDS:
+                self._swept = time.monotonic()
+                self.sessions.sweep()
+        except (Py4JError, OSError) as error:
+            if self.down().startswith("Spark"):
+                msg = "Spark has stopped: its process does not answer any more."
+                raise CommandError(msg, "SQLX_DEBUG=1 shows its log; --memory gives it more memory.") from None
+            _log.warning("Sessions could not be looked at: %s", error)
 
     def down(self) -> str:
         """What does not work, in words; "" where all is well."""

@@ -88,15 +88,16 @@ class ThriftServer:
         self._server = thriftserver.HiveThriftServer2.startWithSparkSession(spark._jsparkSession, False)
 
     @property
-    def _manager(self) -> Any:
-        services = self._server.getServices()
-        found = next(s for s in services if str(s.getName()).endswith("CLIService") and hasattr(s, "getSessionManager"))
-        return found.getSessionManager()
+    def _operations(self) -> Any:
+        """Spark's own manager of statements: it knows which client has which session."""
+        service = next(
+            s for s in self._server.getServices() if str(s.getClass().getName()).endswith(".SparkSQLCLIService")
+        )
+        return service.getSessionManager().getOperationManager()
 
     def sessions(self) -> Iterator[str]:
         """The ids of the Spark sessions that clients have open."""
-        contexts = self._manager.sparkSqlOperationManager().sessionToContexts()
-        for session in list(contexts.values()):
+        for session in list(self._operations.sessionToContexts().values()):
             yield str(session.sessionUUID())
 
     @property
