@@ -33,4 +33,7 @@ def test_a_picture_that_cannot_be_drawn_says_why(spark: SparkSession, monkeypatc
     stream = spark.readStream.format("rate").load()
     assert "[PLOT.OF_A_STREAM]" in message(stream, "timestamp", "value")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install 'sqlx-temporal[notebook]'" in message(frame, "symbol", "price")
+    assert message(frame, "symbol", "price") == (
+        "[PLOT.NO_MATPLOTLIB] A picture needs matplotlib, and it is not installed. SQLSTATE: 58000\n"
+        "HINT: pip install 'sqlx-temporal[notebook]'"
+    )
