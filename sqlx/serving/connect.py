@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlx.serving.java_side import CONNECT_DOOR
+from sqlx.serving.limits import too_many_rows
 from sqlx.serving.options import ServeOptions
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ConnectServer:
     ) -> None:
         jvm: Any = spark.sparkContext._jvm
         self._jvm, ours = jvm, jvm.sqlx.serving
-        ours.ConnectDoor.use(door, options.most_rows)
+        ours.ConnectDoor.use(door, options.most_rows, str(too_many_rows(options.most_rows)))
         service = jvm.org.apache.spark.sql.connect.service
         self._service = getattr(getattr(service, "SparkConnectService$"), "MODULE$")
         self._service.start(spark.sparkContext._jsc.sc())

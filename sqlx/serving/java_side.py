@@ -66,15 +66,20 @@ public class Login implements PasswdAuthenticationProvider {
 public class ConnectDoor implements ServerInterceptor {
     private static volatile BiPredicate door;
     private static volatile long most;
+    private static volatile String refusal;
     private static final Metadata.Key TOKEN = Metadata.Key.of("Authorization", Metadata.ASCII_STRING_MARSHALLER);
-    public static void use(BiPredicate found, long mostRows) { door = found; most = mostRows; }
+    public static void use(BiPredicate found, long mostRows, String tooMany) {
+        door = found;
+        most = mostRows;
+        refusal = tooMany;
+    }
     public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
         if (door != null && !mayEnter((String) headers.get(TOKEN))) {
             call.close(Status.UNAUTHENTICATED.withDescription(
                 "Unknown user, or wrong password: connect with ;token=NAME:PASSWORD"), new Metadata());
             return new Nothing();
         }
-        return next.startCall(most > 0 ? new Counted(call, most) : call, headers);
+        return next.startCall(most > 0 ? new Counted(call, most, refusal) : call, headers);
     }
     private static boolean mayEnter(String header) {
         if (header == null || !header.startsWith("Bearer ")) return false;
@@ -89,14 +94,19 @@ class Nothing extends ServerCall.Listener {}
 /** Ends a call that returns more rows than are allowed. */
 class Counted extends ForwardingServerCall.SimpleForwardingServerCall {
     private final long most;
+    private final String refusal;
     private boolean ended;
-    Counted(ServerCall call, long most) { super(call); this.most = most; }
+    Counted(ServerCall call, long most, String refusal) {
+        super(call);
+        this.most = most;
+        this.refusal = refusal;
+    }
     public void sendMessage(Object message) {
         if (!ended && message instanceof ExecutePlanResponse && ((ExecutePlanResponse) message).hasArrowBatch()) {
             ExecutePlanResponse.ArrowBatch batch = ((ExecutePlanResponse) message).getArrowBatch();
             if (batch.getStartOffset() + batch.getRowCount() > most) {
                 ended = true;
-                super.close(Status.RESOURCE_EXHAUSTED.withDescription(RowLimit.message(most)), new Metadata());
+                super.close(Status.RESOURCE_EXHAUSTED.withDescription(refusal), new Metadata());
             }
         }
         if (!ended) super.sendMessage(message);
@@ -109,18 +119,20 @@ public class RowLimit implements java.lang.reflect.InvocationHandler {
     private static final ThreadLocal INSIDE = new ThreadLocal();
     private final ParserInterface parser;
     private final long most;
-    private RowLimit(ParserInterface parser, long most) { this.parser = parser; this.most = most; }
-    public static void inject(org.apache.spark.sql.SparkSessionExtensions extensions, final long most) {
+    private final String refusal;
+    private RowLimit(ParserInterface parser, long most, String refusal) {
+        this.parser = parser;
+        this.most = most;
+        this.refusal = refusal;
+    }
+    public static void inject(org.apache.spark.sql.SparkSessionExtensions extensions, final long most,
+            final String refusal) {
         extensions.injectParser(new scala.runtime.AbstractFunction2() {
             public Object apply(Object session, Object parser) {
                 return java.lang.reflect.Proxy.newProxyInstance(RowLimit.class.getClassLoader(),
-                    new Class[] {ParserInterface.class}, new RowLimit((ParserInterface) parser, most));
+                    new Class[] {ParserInterface.class}, new RowLimit((ParserInterface) parser, most, refusal));
             }
         });
-    }
-    static String message(long most) {
-        return "[SERVE.TOO_MANY_ROWS] The result has more than " + most + " rows, which this server allows. "
-            + "HINT: write LIMIT, filter or aggregate; `sqlx serve --max-rows` sets the number.";
     }
     public Object invoke(Object proxy, java.lang.reflect.Method method, Object[] args) throws Throwable {
         boolean isOutermost = INSIDE.get() == null && method.getName().startsWith("parsePlan")
@@ -137,7 +149,7 @@ public class RowLimit implements java.lang.reflect.InvocationHandler {
     }
     private LogicalPlan limited(LogicalPlan plan) throws Throwable {
         Expression few = parser.parseExpression(
-            "if(monotonically_increasing_id() < " + most + "L, true, raise_error('" + message(most) + "'))");
+            "if(monotonically_increasing_id() < " + most + "L, true, raise_error('" + refusal + "'))");
         Expression count = parser.parseExpression(String.valueOf(Math.min(most + 1, 2147483647L)));
         return new Filter(few, new GlobalLimit(count, new LocalLimit(count, plan)));
     }

@@ -19,8 +19,9 @@ from sqlx.serving.door import Door, LdapUsers
 from sqlx.serving.health import HealthServer
 from sqlx.serving.java_side import compile_into
 from sqlx.serving.kept import KeptQueries, Restarted
+from sqlx.serving.limits import TimeLimit, too_many_rows
 from sqlx.serving.options import ServeOptions
-from sqlx.serving.sessions import ClientSessions, TimeLimit
+from sqlx.serving.sessions import ClientSessions
 from sqlx.serving.thrift import ThriftServer, login_properties, new_secret, thrift_conf
 from sqlx.serving.tls import make_keystore
 from sqlx.serving.users import UsersFile
@@ -106,7 +107,9 @@ class Server:
         options, spark = self._options, self._spark
         if options.most_rows:
             java: Any = spark._jsparkSession
-            spark.sparkContext._jvm.sqlx.serving.RowLimit.inject(java.extensions(), options.most_rows)  # type: ignore[union-attr]
+            refusal = str(too_many_rows(options.most_rows))
+            jvm: Any = spark.sparkContext._jvm
+            jvm.sqlx.serving.RowLimit.inject(java.extensions(), options.most_rows, refusal)
         if options.thrift is not None:
             with _naming("--thrift", options.thrift):
                 self.thrift = ThriftServer(spark, door)

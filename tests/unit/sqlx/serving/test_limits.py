@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sqlx.serving.sessions import TimeLimit
+from sqlx.serving.limits import TimeLimit
 
 
 class Statement:
