@@ -157,7 +157,7 @@ def _shower(shell: InteractiveShell) -> Show:
     """Shows views in one place: a notebook replaces what is there, a terminal gets the last one only."""
     if not hasattr(shell, "kernel"):
         return _show_on_terminal
-    handle = DisplayHandle()
+    handle: Any = DisplayHandle()
     shown: list[Any] = []
 
     def show(view: LiveView, _is_last: bool) -> None:
