@@ -46,7 +46,7 @@ class LdapUsers:
         if not password:
             return False  # LDAP takes a bind without a password for one without a name
         try:
-            self._jvm.org.apache.hive.service.auth.LdapAuthenticationProviderImpl().Authenticate(name, password)
+            self._jvm.sqlx.serving.Ldap.check(name, password)
         except Py4JJavaError:
             return False
         return True
@@ -75,7 +75,7 @@ class Door:
         try:
             return self._is_known(str(name or ""), str(password or ""))
         except (CommandError, OSError, ValueError, Py4JError) as error:
-            _log.warning("Nobody can log in: %s", error)
+            _log.warning("Nobody can log in: %s", str(error).splitlines()[0])
             return False
 
     def _is_known(self, name: str, password: str) -> bool:

@@ -29,6 +29,7 @@ import java.util.Collection;
 import java.util.function.BiPredicate;
 import javax.net.ssl.KeyManagerFactory;
 import javax.security.sasl.AuthenticationException;
+import org.apache.hive.service.auth.AuthenticationProviderFactory;
 import org.apache.hive.service.auth.PasswdAuthenticationProvider;
 import org.apache.spark.connect.proto.ExecutePlanResponse;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -59,6 +60,14 @@ public class Login implements PasswdAuthenticationProvider {
         if (door == null || !door.test(user, password)) {
             throw new AuthenticationException("Unknown user, or wrong password.");
         }
+    }
+}
+
+/** Hive's own check of a login by LDAP, for Spark Connect. */
+public class Ldap {
+    public static void check(String user, String password) throws AuthenticationException {
+        AuthenticationProviderFactory.getAuthenticationProvider(AuthenticationProviderFactory.AuthMethods.LDAP)
+            .Authenticate(user, password);
     }
 }
 
