@@ -83,7 +83,15 @@ def bind_entry(definition: Definition, relation: str, analyzer: Analyzer) -> Ent
     if definition.columns and not definition.using and not definition.is_pushed:
         relation = _renamed(definition, relation, columns)
         columns = _declared(definition, relation, analyzer)
-    entry = entry_of(definition, columns, relation)
+    return checked(definition, entry_of(definition, columns, relation), analyzer)
+
+
+def checked(definition: Definition, entry: Entry, analyzer: Analyzer) -> Entry:
+    """An entry whose keys and expressions fit its columns.
+
+    Raises:
+        Refused: something does not fit.
+    """
     _check_keys(definition, entry)
     _check_expressions(definition, entry, analyzer)
     return entry

@@ -39,6 +39,7 @@ class Entry:
         alias: the name that FROM relation AS gave its source, by which the expressions may qualify columns.
         from_stream: FROM STREAM was written: the source itself is a stream.
         arrival: ORDER BY expressions over the rows of the relation that say how they arrived; () where it is not known.
+        topic: the relation of raw Kafka records that ``relation`` is a query over, or "".
     """
 
     kind: Kind
@@ -59,6 +60,7 @@ class Entry:
     alias: str = ""
     from_stream: bool = False
     arrival: tuple[str, ...] = ()
+    topic: str = ""
 
     @property
     def is_table(self) -> bool:

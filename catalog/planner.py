@@ -20,6 +20,7 @@ from catalog.definitions import (
     shown_name,
 )
 from catalog.entries import Column, Entry
+from catalog.kafka import SOURCE, is_topic, spark_options, topic_format
 from catalog.relations import PARQUET_ARRIVAL
 from catalog.statements import (
     NOTHING,
@@ -31,8 +32,11 @@ from catalog.statements import (
     create_view,
     source_options,
 )
+from catalog.topics import bind_topic, topic_entry
 
 SESSION_CATALOG = "spark_catalog"
+#: Data sources that PySpark's wheel leaves out, and that `sqlx connectors` brings.
+_CONNECTORS = frozenset({"avro", "delta", "kafka"})
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class Planner:
         entry, made = self._source(definition, home)
         prepare = self._outdated(old.entry, entry) if old is not None and old.entry is not None else []
         for statement in made:
-            self._check_free(definition, name_parts(entry.relation), old)
+            self._check_free(definition, name_parts(self._made(entry)), old)
             prepare.append(statement)
         final = create_view(name_text((*home, definition.name[-1])), entry, replace=definition.replace)
         return Lowered(final, prepare)
@@ -172,6 +176,8 @@ class Planner:
         if definition.is_pushed:
             return self._pushed(definition, name_text((*home, f"{name}__log")), owner)
         source = name_text((*home, f"{name}__source"))
+        if is_topic(definition):
+            return self._topic(definition, name_text((*home, f"{name}__topic")), owner)
         if definition.using:
             return self._using(definition, source, owner)
         if definition.relation_parts and not definition.columns:
@@ -205,8 +211,7 @@ class Planner:
         try:
             arrival = self.session.open_source(probe, definition.using, options, columns)
         except AnalysisError as error:
-            name, span = shown_name(definition.name), definition.span("USING")
-            raise Refused("DEFINITION.SOURCE", span, name=name, reason=error.reason) from error
+            raise _no_source(definition, error) from error
         hidden = tuple(f"__arrived{n}" for n in range(len(arrival)))
         relation = f"(SELECT * EXCEPT ({', '.join(hidden)}) FROM {probe})" if hidden else probe
         try:
@@ -217,6 +222,26 @@ class Planner:
             return replace(entry, relation=source, arrival=arrival), [create_source(source, definition, owner)]
         self.session.open_source(f"{definition.name[-1]}__source", definition.using, options, columns)
         return replace(entry, relation=source, arrival=hidden), []
+
+    def _topic(self, definition: Definition, topic: str, owner: str) -> tuple[Entry, list[str]]:
+        """USING kafka: the raw records as a relation of Spark's, and a query over it that makes rows of them."""
+        options, found = spark_options(definition), topic_format(definition)
+        columns = check_types(definition, self.session)
+        probe = f"__sqlx_probe_{uuid.uuid4().hex}"
+        raw = replace(definition, options=tuple(options.items()), columns=())
+        try:
+            self.session.open_source(probe, SOURCE, options, ())
+        except AnalysisError as error:
+            raise _no_source(definition, error) from error
+        try:
+            bind_topic(definition, columns, found, probe, self.session)
+        finally:
+            self.session.close_source(probe)
+        entry = topic_entry(definition, columns, found, topic)
+        if not definition.temporary:
+            return entry, [create_source(topic, raw, owner)]
+        self.session.open_source(name_parts(topic)[-1], SOURCE, options, ())
+        return entry, []
 
     def _qualified(self, definition: Definition) -> str:
         """A plain name with its catalog and database, so that it means the same from everywhere."""
@@ -262,4 +287,12 @@ class Planner:
         """The table or view beside a definition, or ""."""
         if entry.temporary and entry.relation.startswith("parquet.`"):
             return part_text(f"{name_parts(entry.name)[-1]}__log")
-        return entry.relation if entry.relation.endswith(("__log`", "__source`")) else ""
+        return entry.topic or (entry.relation if entry.relation.endswith(("__log`", "__source`")) else "")
+
+
+def _no_source(definition: Definition, error: AnalysisError) -> Refused:
+    """Why a data source cannot be opened: it is a connector that the session does not have, or what Spark says."""
+    span, source = definition.span("USING"), definition.using.lower()
+    if source in _CONNECTORS and "data source" in error.reason:
+        return Refused("CONNECTOR.NEEDED", span, name=source)
+    return Refused("DEFINITION.SOURCE", span, name=shown_name(definition.name), reason=error.reason)

@@ -25,6 +25,7 @@ _TEXTS = (
     "valid_from",
     "valid_to",
     "alias",
+    "topic",
 )
 _NUMBERS = ("retention_us", "max_future_us")
 _FLAGS = ("temporary", "from_stream")

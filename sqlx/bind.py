@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from catalog.entries import Column, Entry
-from sqlx.arrival import Arrival
+from sqlx.arrival import ROW, Arrival
 
 
 class NotLiveError(Exception):
@@ -32,6 +32,21 @@ class LiveRead:
 
     name: str
     arrival: Arrival | None = None
+
+    def of(self, entry: Entry) -> Entry:
+        """The definition with this relation as its source.
+
+        What a definition over a topic says of a record's own facts, the live relation has in its hidden column.
+        """
+        if not entry.topic or self.arrival is None:
+            return replace(entry, relation=self.name)
+        return replace(
+            entry,
+            relation=self.name,
+            timestamp_by=f"{ROW}.time",
+            sequence_by=entry.sequence_by and f"{ROW}.o0",
+            delete_when=entry.delete_when and f"{ROW}.deleted",
+        )
 
 
 class Binder(Protocol):

@@ -100,7 +100,7 @@ class Clauses(ListReader):
             raise self.error("DEFINITION.MISSING_KEYS", self.spans["NAME"], kind=KIND_WORDS[self.kind])
         if self._is_scd2:
             self._check_scd2()
-        elif "TIMESTAMP BY" not in self.spans:
+        elif "TIMESTAMP BY" not in self.spans and self.values.get("using", "").lower() != "kafka":
             raise self.error("DEFINITION.MISSING_TIMESTAMP", self.spans["NAME"], kind=KIND_WORDS[self.kind])
 
     @property

@@ -117,7 +117,7 @@ def _live_stream(compiler: Compiler, inner: Relation, entry: Entry, name: str) -
     """A stream that carries its event time and order of arrival along."""
     live = live_read(compiler.binder, entry, compiler.text, inner.body)
     assert live.arrival is not None, "only such rows are read so"
-    sql = versions_sql(replace(entry, relation=live.name, delete_when=None))
+    sql = versions_sql(replace(live.of(entry), delete_when=None))
     sql = sql.replace(" AS __time", f" AS __time, {ROW}", 1)
     hidden = ("__time", *(["__seq"] if entry.sequence_by else []))
     return _Base(f"({sql}) AS {quoted(name)}", name, hidden, entry, entry.columns, live.arrival.of(name))

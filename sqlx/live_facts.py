@@ -23,6 +23,8 @@ def live_facts(plan: Plan, tasks: int) -> list[str]:
 def _arrival(entry: Entry) -> str:
     if entry.sequence_by is not None:
         return f"rows arrive in the order of {entry.sequence_by} within a micro-batch"
+    if entry.topic:
+        return "records of a partition arrive in the order of their offsets; partitions are merged by event time"
     if any("_metadata" in expression or "__arrived" in expression for expression in entry.arrival):
         return "rows arrive as their files were written: by modification time, path and row"
     return "rows arrive as the source delivers them: the order is the source's"

@@ -19,6 +19,7 @@ from catalog.relations import alias_text
 from sqlx.arrival import ROW, Arrival
 from sqlx.bind import NotLiveError
 from sqlx.errors import TemporalSqlError
+from sqlx.live_topics import lanes, topic_frame
 from sqlx.scanner import scan
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def open_live(
     """
     try:
         below = _definition_below(catalog, entry)
-        if below is not None:
+        if entry.topic:
+            frame, order, is_sequence = topic_frame(spark, catalog, entry), lanes(entry), False
+        elif below is not None:
             source = open_live(spark, catalog, below, run_live)
             frame, order, is_sequence = source.frame, source.arrival.order, source.arrival.is_sequence
         else:
@@ -72,7 +75,10 @@ def open_live(
         arrival = Arrival(f"CAST(({entry.timestamp_by}) AS TIMESTAMP)", order, is_sequence)
         columns = [part_text(column.name) for column in entry.columns]
         # NB: the alias first: expressions of the definition may qualify their columns with it.
-        live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{arrival.struct} AS {ROW}")
+        row = arrival.struct
+        if entry.topic and entry.delete_when:
+            row = f"{row[:-1]}, 'deleted', coalesce({entry.delete_when}, false))"
+        live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{row} AS {ROW}")
     except PySparkException as error:
         if isinstance(error, TemporalSqlError):
             raise
@@ -95,14 +101,15 @@ def _rows(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: Ca
     files = _FILES.match(relation)
     schema = ", ".join(f"{part_text(column.name)} {column.type}" for column in entry.columns)
     if files is not None:
-        return spark.readStream.format(files[1].lower()).schema(schema).load(files[2])
+        reader = spark.readStream.format(files[1].lower())
+        return (reader if files[1].lower() == "delta" else reader.schema(schema)).load(files[2])
     if relation.startswith("("):
         return _streaming(run_live(_with_stream(relation[1:-1])))
     parts = name_parts(relation)
     opened = catalog.opened.get(parts[-1].lower()) if len(parts) == 1 else None
     if opened is not None:
         reader = spark.readStream.format(opened.source).options(**opened.options)
-        return reader.schema(schema).load()
+        return (reader if opened.source.lower() == "delta" else reader.schema(schema)).load()
     if len(parts) < 3 and catalog.is_temporary(parts):
         frame = spark.table(relation)
         return frame if frame.isStreaming else _streaming(_view(catalog, parts, run_live))

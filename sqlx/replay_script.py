@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from catalog import MemoryCatalog
 from catalog.binding import bind_entry, declared_relation
-from catalog.definitions import Definition, Drop
+from catalog.definitions import KIND_WORDS, Definition, Drop
 from catalog.entries import Entry
 from sqlx.compiler import compile_query
 from sqlx.ddl import carets, parse_definition
@@ -128,6 +128,11 @@ def _define(script: Script, definition: Definition) -> None:
     if source is None and not definition.columns:
         name, text, span = ".".join(definition.name), definition.text, definition.spans["NAME"]
         raise BindError("REPLAY.NO_COLUMNS", text, span, name=name)
+    if not definition.timestamp_by:  # of a topic it may be left out, but in replay no record has a time of its own
+        parameters = {"kind": KIND_WORDS[definition.kind]}
+        raise TemporalParseError(
+            "DEFINITION.MISSING_TIMESTAMP", definition.text, definition.spans["NAME"], **parameters
+        )
     plan = None if source is None else _compiled(script, f"SELECT * FROM {source}")
     if plan is None:
         definition = replace(definition, using="", relation="", relation_parts=(), query="")

@@ -200,7 +200,7 @@ def renamed(side: RightSide, names: tuple[Token, ...], text: str) -> RightSide:
 
 def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide:
     """The versions of a table of our catalog, as they arrived; live ones carry their order of arrival along."""
-    source = entry if live is None else replace(entry, relation=live.name)
+    source = entry if live is None else live.of(entry)
     by_arrival = live is None and entry.sequence_by is None and entry.valid_from is None
     arrival = arrival_of(entry, binder) if by_arrival else ()
     if live is not None and live.arrival is not None:

@@ -15,6 +15,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 import udtf
+from sqlx.connectors.jars import CONF, connector_conf
 from sqlx.hook import ExtensionsFunction, FrontEnd
 from sqlx.java import use_java
 from sqlx.stages import explain_plan
@@ -43,27 +44,47 @@ def session(
     Args:
         app: the application's name.
         master: Spark master URL.
-        conf: further Spark configuration; it wins over our defaults.
+        conf: further Spark configuration; it wins over our defaults. ``sqlx.connectors`` names connectors whose jars
+            the session is to have (``"kafka,delta"``; else the environment's ``SQLX_CONNECTORS``).
         warehouse: a folder for a catalog that outlives the process (embedded metastore, one process at a time);
             None keeps definitions in memory.
 
     Raises:
         JavaError: no Java 17 or 21 was found.
+        RunError: the jars of a connector are not there.
     """
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {**_DEFAULTS, **_warehouse(warehouse), **(conf or {})}
+    settings |= connector_conf(settings)
+    settings.pop(CONF, None)  # Spark would warn of a setting that is not its own
+    others = settings.pop("spark.sql.extensions", "")
     spark_conf = SparkConf().setAppName(app).setMaster(master).setAll(list(settings.items()))
     context = SparkContext.getOrCreate(spark_conf)
     front = _front(context)
     builder = context._jvm.org.apache.spark.sql.classic.SparkSession.builder()  # type: ignore[union-attr]
-    builder = builder.sparkContext(context._jsc.sc()).withExtensions(front.extensions)
+    builder = _extended(builder.sparkContext(context._jsc.sc()), context, others).withExtensions(front.extensions)
     for name, value in settings.items():
         builder = builder.config(name, value)
     if warehouse is not None:
         builder = builder.enableHiveSupport()
     return enable(SparkSession(context, builder.getOrCreate()))
+
+
+def _extended(builder: Any, context: SparkContext, names: str) -> Any:
+    """Extensions of others go before ours: of several parsers the last one is asked first, and asks the one before it.
+
+    Left to Spark they would come last; Delta's parser would then ask ours twice, and fail on our errors.
+    """
+    jvm: Any = context._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for name in filter(None, (name.strip() for name in names.split(","))):
+        found = jvm.java.lang.Class.forName(name, True, loader)
+        none = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Class"), 0)
+        nothing = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Object"), 0)
+        builder = builder.withExtensions(found.getDeclaredConstructor(none).newInstance(nothing))
+    return builder
 
 
 def _warehouse(folder: str | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from catalog.statements import Lowered
 from sqlx.compiler import compile_query
 from sqlx.cut import is_query
 from sqlx.ddl import carets, parse_definition
+from sqlx.delta import check_definition
 from sqlx.dialect import CLAUSE_PAIRS, LexicalError, Token, tokenize
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.lower import Views, lower_operators, lower_to_views
@@ -128,6 +129,8 @@ class SessionStatements:
 
     def lower_definition(self, text: str, definition: Definition | Drop | Show) -> Lowered:
         """The plain Spark statements that a definition stands for."""
+        if isinstance(definition, Definition):
+            check_definition(definition)
         with carets(text):
             return self.catalog.plan_statement(definition)
 

@@ -105,7 +105,7 @@ def _node(compiler: Compiler, relation: Relation, entry: Entry) -> TableChanges:
     live = live_read(compiler.binder, entry, compiler.text, relation.body)
     compiler.nodes.setdefault(live.name, Source(entry))
     items = [f"{quoted(key)} AS __k{n}" for n, key in enumerate(entry.keys)]
-    items += [f"({entry.delete_when}) AS __deleted"] if entry.delete_when else []
+    items += [f"({live.of(entry).delete_when}) AS __deleted"] if entry.delete_when else []
     items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(entry.columns)]
     if compiler.carries and live.arrival is not None:
         arrival = live.arrival.of(alias_text(entry).strip("`"))

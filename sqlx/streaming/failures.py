@@ -8,6 +8,7 @@ from typing import Any
 from sqlx.errors import RunError, TemporalSqlError
 
 _WORKER = re.compile(r"udtf\.errors\.(?:StateError|OperatorError): \[([A-Z]+\.[A-Z_]+)\] ([^\n]*)")
+_RECORD = re.compile(r"\[KAFKA\.MALFORMED_RECORD\] (topic \S+ partition \d+ offset \d+ [^\n]*)")
 _STACK = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$", re.MULTILINE)
 _PYTHON_STACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
 _HINTS = {
@@ -64,6 +65,9 @@ def error_from(name: str, messages: list[str]) -> TemporalSqlError:
         found = _WORKER.search(message)
         if found is not None:
             return WorkerError(found[1], found[2].strip().rstrip("."), name)
+    found = next(filter(None, map(_RECORD.search, messages)), None)
+    if found is not None:
+        return RunError("KAFKA.MALFORMED_RECORD", name=name, reason=plain(found[1]))
     reason = next((text for message in reversed(messages) if (text := plain(message))), "no reason was given")
     for condition, spoken in _SPOKEN.items():
         if re.search(spoken, "\n".join(messages)):
@@ -79,6 +83,12 @@ _SPOKEN = {
     "STREAMING.CHECKPOINT_BROKEN": (
         r"CANNOT_LOAD_STATE_STORE|Malformed log file|Incomplete log file|MISSING_METADATA_FILE|STATE_STORE_.*CHECKSUM|"
         r"batch \d+ doesn't exist|Failed to read log file|METADATA_FILE|offset log.*(?:corrupt|missing)"
+    ),
+    "KAFKA.DATA_LOST": r"data may have been lost|KAFKA_DATA_LOSS",
+    "KAFKA.NO_TOPIC": r"UnknownTopicOrPartition|does not host this topic-partition|not present in metadata",
+    "KAFKA.UNREACHABLE": (
+        r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network)Exception|Timed out waiting for a node assignment|"
+        r"Call\(callName=|Timeout of \d+ms expired|Failed to create new KafkaAdminClient"
     ),
 }
 

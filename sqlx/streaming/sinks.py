@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from catalog.spark import analysis_error
+from sqlx.connectors.artifacts import CONNECTORS
 from sqlx.errors import BindError, did_you_mean
 from sqlx.streaming.parse import StreamingTable
 
@@ -66,6 +67,8 @@ def find_sink(spark: SparkSession, statement: StreamingTable) -> Sink:
 
 def _unknown(statement: StreamingTable, error: Exception) -> BindError:
     reason = ""
+    if statement.format.lower() in CONNECTORS:
+        return BindError("CONNECTOR.NEEDED", statement.text, statement.span("USING"), name=statement.format.lower())
     if isinstance(error, PySparkException) and "NOT_ENABLED" in str(error.getCondition()):
         reason = f" {analysis_error(error)}"
     suggestion = "" if reason else did_you_mean(statement.format, _KNOWN)

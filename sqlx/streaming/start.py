@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from catalog.spark import analysis_error
+from sqlx.delta import check_path
 from sqlx.errors import BindError, RunError, UnsupportedError
 from sqlx.streaming.batches import BatchSink
 from sqlx.streaming.checkpoint import Checkpoint, Identity
@@ -61,6 +62,7 @@ class Starter:
         self.name: TableName = qualified(self.spark, self.statement.name)
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
+        check_path(self.statement.text, self.statement.span("USING"), self.sink.format, self.path)
         if self.to_path:
             self.sink = replace(self.sink, kind="plain")
 

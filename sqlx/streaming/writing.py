@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.streaming.batches import BatchSink, BatchWriter, Output
 from sqlx.streaming.folders import absolute
+from sqlx.streaming.kafka_sink import NOTE, KafkaSink
 from sqlx.streaming.sinks import FileSink, NothingSink
 
 if TYPE_CHECKING:
@@ -36,11 +37,22 @@ def begin(starter: Starter, live: LiveQuery, late: list[Output], checkpoint: Che
         outputs = [Output(rows, _batch_sink(starter)), *late]
         return _writer(starter, frame, checkpoint).foreachBatch(BatchWriter(outputs, starter.failures)).start()
     sink, options = starter.sink, starter.statement.options
+    if sink.format == "kafka":
+        return _records(starter, live, checkpoint)
     writer = _writer(starter, live.frame, checkpoint).format(sink.format).outputMode("append")
     writer = writer.options(**{key: value for key, value in options if key.lower() != "path"})
     if sink.kind != "plain":
         return writer.toTable(starter.name.text)
     return writer.start(absolute(starter.path) if starter.path else None)
+
+
+def _records(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | None) -> StreamingQuery:
+    """Into a topic."""
+    sink = KafkaSink(starter.statement, live)
+    options = sink.options
+    writer = _writer(starter, sink.records(), checkpoint).format("kafka").outputMode("append").options(**options)
+    starter.notes.append(NOTE)
+    return writer.start()
 
 
 def _writer(starter: Starter, frame: DataFrame, checkpoint: Checkpoint | None) -> DataStreamWriter:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from udtf.operators.as_of_columns import floats_of, ints_of, one_chunk
 from udtf.record import ties_key
+from udtf.stream.lanes import is_lanes, lanes_of, merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,9 @@ def interleave(
         common_sequence: `__o0` orders the inputs against each other.
         times: per input the column of its event time.
     """
-    arranged = [in_order(table, count) for table, count in zip(inputs, order_columns, strict=True)]
+    arranged = [
+        in_order(table, count, time) for table, count, time in zip(inputs, order_columns, times, strict=False)
+    ]
     if len(arranged) == 1:
         return arranged, np.zeros(arranged[0].num_rows, np.int8)
     left, right = arranged
@@ -62,13 +65,25 @@ def merge(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int8]
     return sides
 
 
-def in_order(table: pa.Table, order_columns: int) -> pa.Table:
-    """The rows by `__o0 ..`, ascending, NULL first, equal ones as they are; encoded columns decoded."""
+def in_order(table: pa.Table, order_columns: int, time: str = "") -> pa.Table:
+    """The rows by `__o0 ..`, ascending, NULL first, equal ones as they are; encoded columns decoded.
+
+    Where `__o0` says that they come in lanes, the lanes are merged by `time`, the column of their event time.
+    """
+    if order_columns and is_lanes(table["__o0"]):
+        return table.combine_chunks().take(_of_lanes(table, order_columns, time))
     keys = [order_codes(table[f"__o{number}"]) for number in range(order_columns)]
     if table.num_rows and keys and not _is_sorted(keys):
         table = table.combine_chunks().take(np.lexsort(keys[::-1]))
     plain = [_plain(column) for column in table.columns]
     return pa.table(plain, names=table.schema.names)
+
+
+def _of_lanes(table: pa.Table, order_columns: int, time: str) -> NDArray[np.int64]:
+    lane, at = lanes_of(table["__o0"])
+    others = [order_codes(table[f"__o{number}"]) for number in range(1, order_columns)]
+    times = times_us(table[time]) if time in table.column_names else np.zeros(len(lane), np.int64)
+    return merged(lane, [at, *others], times)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,0 +1,68 @@
+"""Delta tables as source and sink of streams, by name; what Delta cannot do on PySpark 4.3 is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sqlx.connectors.jars import is_43
+from sqlx.errors import TemporalSqlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.delta
+
+NOW = "TRIGGER (AVAILABLE NOW)"
+Rows = Callable[[str], list[Any]]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE d_sent (id INT, ccy STRING, ts TIMESTAMP) USING delta")
+    spark.sql("CREATE TABLE d_rates (ccy STRING, rate DOUBLE, ts TIMESTAMP) USING delta")
+    spark.sql("INSERT INTO d_rates VALUES ('EUR', 1.1, '2024-01-01 00:00:01'), ('EUR', 1.2, '2024-01-01 00:00:05')")
+    spark.sql("INSERT INTO d_sent VALUES (2, 'EUR', '2024-01-01 00:00:02'), (6, 'EUR', '2024-01-01 00:00:06')")
+    spark.sql("CREATE STREAM d_orders FROM d_sent TIMESTAMP BY ts")
+    spark.sql("CREATE VERSIONED TABLE d_prices FROM d_rates KEYS (ccy) TIMESTAMP BY ts")
+
+
+JOIN = "SELECT o.id, r.rate FROM d_orders o JOIN d_prices r AS OF o.ts ON o.ccy = r.ccy"
+
+
+@pytest.mark.usefixtures("tables")
+def test_delta_tables_are_joined_bounded(rows: Rows) -> None:
+    assert rows(JOIN) == [(2, 1.1), (6, 1.2)]
+    assert rows("SELECT ccy, rate FROM d_prices") == [("EUR", 1.2)]
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_stream_of_delta_tables_goes_into_one_exactly_once(spark: SparkSession, rows: Rows) -> None:
+    text = f"CREATE STREAMING TABLE d_priced USING delta {NOW} AS {JOIN}"
+    spark.sql(text)
+    assert rows("SELECT * FROM d_priced") == [(2, 1.1), (6, 1.2)]
+    spark.sql("INSERT INTO d_sent VALUES (7, 'EUR', '2024-01-01 00:00:07')")
+    spark.sql(text)
+    spark.sql(text)
+    assert rows("SELECT * FROM d_priced") == [(2, 1.1), (6, 1.2), (7, 1.2)]
+    assert spark.sql("DESCRIBE DETAIL d_priced").collect()[0].format == "delta" if not is_43() else True
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_delta_table_is_read_as_of_a_version(rows: Rows) -> None:
+    assert rows("SELECT count(*) FROM d_rates VERSION AS OF 1") == [(2,)]
+
+
+@pytest.mark.skipif(not is_43(), reason="Delta writes by path on PySpark 4.2")
+@pytest.mark.usefixtures("tables")
+def test_delta_by_path_is_refused_where_a_retry_would_double_rows(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(TemporalSqlError) as refused:
+        spark.sql(f"CREATE STREAMING TABLE d_path USING delta OPTIONS (path '{tmp_path}/t') {NOW} AS {JOIN}")
+    assert refused.value.getCondition() == "DELTA.PATH"
+    assert "a retry writes its rows twice" in str(refused.value)
+    with pytest.raises(TemporalSqlError) as refused:
+        spark.sql(f"CREATE STREAM d_files USING delta OPTIONS (path '{tmp_path}/t') TIMESTAMP BY ts")
+    assert refused.value.getCondition() == "DELTA.PATH"

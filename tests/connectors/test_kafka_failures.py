@@ -1,0 +1,66 @@
+"""Brokers that go and come back: nothing is lost, nothing is there twice, and what is wrong is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sqlx.errors import TemporalSqlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from benchmarks.kafka_broker import Broker
+    from tests.harness.topics import Topics
+
+pytestmark = pytest.mark.kafka
+
+NOW = "TRIGGER (AVAILABLE NOW)"
+#: How long Spark waits for a broker that is away: as short as it may be, the test waits as long.
+IMPATIENT = {
+    "kafka__request__timeout__ms": "1000",
+    "kafka__default__api__timeout__ms": "2000",
+    "fetchOffset__numRetries": "1",
+}
+
+
+def test_every_row_is_there_once_over_crashes_of_the_broker_and_the_query(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    from benchmarks.kafka import Run
+
+    run = Run(spark, broker, 50_000, tmp_path)
+    run.run()
+    assert run.starts == 2
+
+
+def test_a_lost_broker_is_said_and_nothing_is_lost(
+    spark: SparkSession, broker: Broker, topics: Topics, source: Callable[..., str]
+) -> None:
+    from tests.harness.topics import Record
+
+    topic = topics.make(Record('{"id": 1}'))
+    text = f"CREATE STREAMING TABLE kf_rows {NOW} AS SELECT id FROM kf_stream"
+    spark.sql(f"CREATE TEMPORARY STREAM kf_stream (id INT) {source(topic, **IMPATIENT)}")
+    spark.sql(text)
+    topics.write(topic, Record('{"id": 2}'))
+    broker.kill()
+    try:
+        with pytest.raises(TemporalSqlError) as failed:
+            spark.sql(text)
+    finally:
+        broker.start()
+    assert failed.value.getCondition() == "KAFKA.UNREACHABLE"
+    assert "HINT: Start the same statement again" in str(failed.value)
+    spark.sql(text)
+    assert sorted(row[0] for row in spark.sql("SELECT id FROM kf_rows").collect()) == [1, 2]
+
+
+def test_a_topic_that_is_not_there_is_said(spark: SparkSession, source: Callable[..., str]) -> None:
+    spark.sql(f"CREATE TEMPORARY STREAM kf_none (id INT) {source('nothing', **IMPATIENT)}")
+    with pytest.raises(TemporalSqlError) as failed:
+        spark.sql(f"CREATE STREAMING TABLE kf_never {NOW} AS SELECT id FROM kf_none")
+    assert failed.value.getCondition() == "KAFKA.NO_TOPIC"
