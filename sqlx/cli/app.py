@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 import sqlx
 from sqlx.cli.cases import MODE_HELP, run_cases
+from sqlx.cli.connectors import connectors
 from sqlx.cli.doctor import doctor
 from sqlx.cli.failures import CommandError, reported
 from sqlx.cli.output import complain, out
@@ -177,6 +178,7 @@ def demo() -> None:
 
 
 app.command()(doctor)
+app.add_typer(connectors, name="connectors")
 app.command()(serve)
 
 
