@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateNotFound, TemplateSyntaxError
+
+Names: TypeAlias = Callable[[str], str]
+_WRONG_CALLS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What a template can raise beside Jinja's own: a call with wrong arguments, a division by zero."""
+
+_QUOTED = re.compile(r"'([^']+)'")
+_TAGS = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{-?\s*config\s*\(.*?\)\s*-?\}\}", re.DOTALL)
 
 
 class RenderError(Exception):
@@ -21,7 +31,7 @@ class Rendered:
     Attributes:
         name: the model's name, which is the file's stem.
         path: the file.
-        text: the SQL.
+        text: the SQL; its lines are those of the file, unless a loop or an include adds some.
         refs: the models that it reads, in the order of its ``ref`` calls.
         config: what it gave to ``config(…)``.
     """
@@ -33,44 +43,77 @@ class Rendered:
     config: dict[str, Any] = field(default_factory=dict)
 
 
-def render_file(path: Path, variables: Mapping[str, object]) -> Rendered:
+@dataclass(frozen=True)
+class Surroundings:
+    """What a file is rendered in.
+
+    Attributes:
+        variables: what ``var(name)`` answers.
+        ref: from the name of a model to the name that SQL reads.
+        source: from source and table to the name that SQL reads.
+        this: what ``this`` is: the model's own table.
+        is_incremental: what ``is_incremental()`` answers.
+        macros: files of macros that every file may call.
+    """
+
+    variables: Mapping[str, object] = field(default_factory=dict)
+    ref: Names = str
+    source: Callable[[str, str], str] = "{}.{}".format
+    this: str = ""
+    is_incremental: bool = False
+    macros: tuple[Path, ...] = ()
+
+
+def render_file(path: Path, variables: Mapping[str, object], around: Surroundings | None = None) -> Rendered:
     """Render one file; ``{% include 'other.sql' %}`` finds files beside it.
 
     Args:
         path: the file, in UTF-8.
-        variables: what ``var(name)`` answers.
+        variables: what ``var(name)`` answers, where nothing else is said.
+        around: what else it may ask for.
 
     Raises:
         RenderError: the file is no text, or Jinja refuses it.
         OSError: the file cannot be read.
     """
-    model = Rendered(path.stem, path)
+    model, text = Rendered(path.stem, path), ""
     try:
-        model.text = _environment(model, variables).from_string(path.read_text(encoding="utf-8")).render()
+        text = path.read_text(encoding="utf-8")
+        environment = _environment(model, around or Surroundings(variables))
+        model.text = environment.from_string(_TAGS.sub(_with_its_lines, text)).render()
     except UnicodeDecodeError as error:
         msg = f"{path} is not a text in UTF-8 (byte {error.start})."
         raise RenderError(msg) from error
-    except TemplateError as error:
-        raise RenderError(_explained(path, error)) from error
+    except (TemplateError, *_WRONG_CALLS) as error:
+        raise RenderError(_explained(path, text, error)) from error
     return model
 
 
-def _environment(model: Rendered, variables: Mapping[str, object]) -> Environment:
+def render_value(text: str, variables: Mapping[str, object], path: Path) -> str:
+    """A text of a YAML file, which may ask for variables.
+
+    Raises:
+        RenderError: Jinja refuses it.
+    """
+    if "{{" not in text:
+        return text
+    try:
+        return _environment(Rendered(path.stem, path), Surroundings(variables)).from_string(text).render()
+    except (TemplateError, *_WRONG_CALLS) as error:
+        raise RenderError(_explained(path, text, error)) from error
+
+
+def _with_its_lines(tag: re.Match[str]) -> str:
+    """A tag that leaves no text, and the line breaks in it behind it: what follows stays on its line of the file."""
+    return tag[0] + "\n" * tag[0].count("\n")
+
+
+def _environment(model: Rendered, around: Surroundings) -> Environment:
     def ref(*names: str, v: object = None, version: object = None) -> str:
         wanted = v if v is not None else version
-        model.refs.append(names[-1] if wanted is None else f"{names[-1]}_v{wanted}")
-        return model.refs[-1]
-
-    def source(source_name: str, table_name: str) -> str:
-        return f"{source_name}.{table_name}"
-
-    def var(name: str, default: object = None) -> object:
-        if name in variables:
-            return variables[name]
-        if default is None:
-            msg = f"var('{name}') has no value and no default; give one: --var {name}=…"
-            raise TemplateError(msg)
-        return default
+        name = names[-1] if wanted is None else f"{names[-1]}_v{wanted}"
+        model.refs.append(name)
+        return around.ref(name)
 
     def config(**options: object) -> str:
         model.config.update(options)
@@ -81,17 +124,89 @@ def _environment(model: Rendered, variables: Mapping[str, object]) -> Environmen
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,  # SQL, not HTML
+        extensions=["jinja2.ext.do"],
     )
-    environment.globals.update(ref=ref, source=source, var=var, config=config, is_incremental=lambda: False)
+    environment.globals.update(
+        ref=ref,
+        source=around.source,
+        var=_var(around.variables),
+        env_var=_env_var,
+        config=config,
+        this=around.this,
+        is_incremental=lambda: around.is_incremental,
+        tojson=json.dumps,
+        none=None,
+    )
+    for path in around.macros:
+        _add_macros(environment, path)
     return environment
 
 
-def _explained(path: Path, error: TemplateError) -> str:
+def _var(variables: Mapping[str, object]) -> Callable[..., object]:
+    def var(name: str, default: object = None) -> object:
+        if name in variables:
+            return variables[name]
+        if default is None:
+            msg = f"var('{name}') has no value and no default; give one: --var {name}=…"
+            raise TemplateError(msg)
+        return default
+
+    return var
+
+
+def _env_var(name: str, default: str | None = None) -> str:
+    found = os.environ.get(name, default)
+    if found is None:
+        msg = f"env_var('{name}') is not set, and has no default."
+        raise TemplateError(msg)
+    return found
+
+
+def _add_macros(environment: Environment, path: Path) -> None:
+    """Make the macros of a file known; a file with tags that only dbt has, such as materializations, is passed over."""
+    try:
+        module = environment.from_string(path.read_text(encoding="utf-8")).module
+    except TemplateSyntaxError as error:
+        if "unknown tag" in str(error):
+            return
+        raise
+    environment.globals.update({name: value for name, value in vars(module).items() if callable(value)})
+
+
+def _explained(path: Path, text: str, error: Exception) -> str:
     if isinstance(error, TemplateNotFound):
-        return f"{path} includes {error.name}, which is not in {path.parent}."
+        return f"{path} includes {error.name}, which is not in {path.parent}." + _pointed(text, None, str(error.name))
     if isinstance(error, TemplateSyntaxError):
-        return f"{error.filename or path}, line {error.lineno}: {error.message}"
-    return f"{path}: {error.message}"
+        own = _pointed(text, error.lineno, "") if error.filename is None else ""
+        return f"{error.filename or path}, line {error.lineno}: {error.message}{own}"
+    line = _line_of(error)
+    quoted = _QUOTED.search(str(error))
+    place = str(path) if line is None else f"{path}, line {line}"
+    return f"{place}: {error}{_pointed(text, line, quoted[1] if quoted else '')}"
+
+
+def _line_of(error: Exception) -> int | None:
+    """The line of the template that an error came from: Jinja puts its lines into the traceback."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def _pointed(text: str, line: int | None, word: str) -> str:
+    """The line with carets under a word, or under all of it; "" where there is no such line."""
+    from sqlx.errors import caret_lines  # it brings PySpark, which the command line starts without
+
+    lines = text.splitlines(keepends=True)
+    if line is not None and not 1 <= line <= len(lines):
+        return ""
+    start = 0 if line is None else sum(map(len, lines[: line - 1]))
+    whole = text if line is None else lines[line - 1].rstrip()
+    at = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", whole) if word else re.search(r"\S.*", whole)
+    at = at or re.search(r"\S.*", whole)
+    return "" if at is None else "\n" + caret_lines(text, start + at.start(), start + at.end())
 
 
 def parse_variables(assignments: Iterable[str]) -> dict[str, object]:

@@ -13,8 +13,10 @@ from typer.core import TyperGroup
 import sqlx
 from sqlx.cli.cases import MODE_HELP, run_cases
 from sqlx.cli.connectors import connectors
+from sqlx.cli.dbt import SETTINGS, dbt
 from sqlx.cli.doctor import doctor
 from sqlx.cli.failures import CommandError, reported
+from sqlx.cli.models import FolderOptions, run_folder
 from sqlx.cli.output import complain, out
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
 from sqlx.cli.serve import serve
@@ -39,7 +41,9 @@ app = typer.Typer(
     help="Temporal SQL on stock Spark: Spark SQL with AS OF joins, versioned tables and streams.",
 )
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="SQL scripts, or dbt-style models.")]
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE", help="SQL scripts, dbt-style models, or one folder of models.")
+]
 OneFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A SQL script, or a dbt-style model.")]
 Text = Annotated[str | None, typer.Option("-e", "--execute", metavar="TEXT", help="SQL text in the place of a file.")]
 Var = Annotated[list[str], typer.Option("--var", metavar="K=V", help="What var('K') answers in a file; repeatable.")]
@@ -48,6 +52,7 @@ Warehouse = Annotated[
     typer.Option(metavar="DIR", help="Keep tables and definitions in this folder (one process at a time)."),
 ]
 Limit = Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to print of a result.")]
+DEFAULT_LIMIT = 20
 
 
 def _version(asked: bool) -> None:
@@ -72,25 +77,40 @@ def run(
     files: Files,
     var: Var = [],  # noqa: B006 - typer copies it
     warehouse: Warehouse = None,
-    limit: Limit = 20,
+    limit: Limit = DEFAULT_LIMIT,
     stream: Annotated[bool, typer.Option("--stream", help="Run streaming tables and the last query live.")] = False,
     checkpoint: Annotated[str, typer.Option(metavar="DIR", help="With --stream: where to go on from.")] = "",
     output: Annotated[
         str, typer.Option(metavar="FORMAT:PATH", help="With --stream: where the last query's rows go.")
     ] = "",
     once: Annotated[bool, typer.Option("--once", help="With --stream: read what is there now, then end.")] = False,
+    select: Annotated[
+        list[str], typer.Option(metavar="MODEL", help="Of a folder: name, +name, name+, tag:x; repeatable.")
+    ] = [],  # noqa: B006
+    full_refresh: Annotated[
+        bool, typer.Option("--full-refresh", help="Of a folder: incremental and streaming tables anew.")
+    ] = False,
 ) -> None:
-    """Run the statements of scripts in order, and print each result.
+    """Run the statements of scripts in order, and print each result; or build the models of a folder.
 
     A file may use ref, source, var, config and {% include 'file.sql' %} as in dbt. A file that others refer to, or
     that says config(materialized='view' or 'table'), is a model: one query, known by the file's name, run before those
-    that need it.
+    that need it. In a folder every file is a model, a view unless it says otherwise.
 
     With --stream, CREATE STREAMING TABLE and the last query run until Ctrl-C, which lets the running micro-batch end.
     """
     if not stream and (checkpoint or output or once):
         msg = "--checkpoint, --output and --once are for live streams."
         raise CommandError(msg, "Add --stream.")
+    if len(files) == 1 and files[0].is_dir():
+        if checkpoint or output or once or limit != DEFAULT_LIMIT:
+            msg = "--checkpoint, --output, --once and --limit are for files, not for a folder of models."
+            raise CommandError(msg, "A model says it itself: {{ config(checkpoint='…') }}.")
+        run_folder(files[0], var, warehouse, FolderOptions(select, full_refresh, stream))
+        return
+    if select or full_refresh:
+        msg = "--select and --full-refresh are for a folder of models."
+        raise CommandError(msg, "Name the folder: sqlx run DIR --select …")
     scripts = read_scripts(files, var)
     with started(warehouse) as spark:
         from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers
@@ -177,6 +197,7 @@ def demo() -> None:
     run_demo()
 
 
+app.command(context_settings=SETTINGS)(dbt)
 app.command()(doctor)
 app.add_typer(connectors, name="connectors")
 app.command()(serve)

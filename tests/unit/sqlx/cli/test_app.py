@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import sqlx
 from sqlx.cli.app import app
 
-COMMANDS = ("run", "sql", "explain", "compile", "test", "demo")
+COMMANDS = ("run", "sql", "explain", "compile", "test", "demo", "dbt")
 
 
 def invoke(*args: str, stdin: str = "") -> tuple[int, str]:
@@ -56,10 +56,40 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert invoke("run", str(tmp_path / "no.sql")) == (1, f"There is no file {tmp_path / 'no.sql'}.\n")
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    code, output = invoke("run", str(tmp_path))
+def test_a_folder_among_files_is_no_file(tmp_path: Path) -> None:
+    code, output = invoke("run", str(tmp_path), str(tmp_path / "x.sql"))
     assert code == 1
     assert "is a folder, not a file" in output
+
+
+def test_an_empty_folder_has_no_models(tmp_path: Path) -> None:
+    assert invoke("run", str(tmp_path)) == (1, f"There is no model in {tmp_path}: it holds no .sql file.\n")
+
+
+@pytest.mark.parametrize("option", [["--select", "a"], ["--full-refresh"]])
+def test_options_of_folders_are_refused_for_files(tmp_path: Path, option: list[str]) -> None:
+    code, output = invoke("run", str(tmp_path / "x.sql"), *option)
+    assert code == 1
+    assert "are for a folder of models" in output
+
+
+def test_options_of_files_are_refused_for_folders(tmp_path: Path) -> None:
+    code, output = invoke("run", str(tmp_path), "--limit", "3")
+    assert code == 1
+    assert "are for files, not for a folder of models" in output
+
+
+def test_a_wrong_selection_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "orders.sql").write_text("SELECT 1")
+    code, output = invoke("run", str(tmp_path), "--select", "order")
+    assert code == 1
+    assert "--select order: there is no such model. Did you mean `orders`?" in output
+
+
+def test_dbt_without_a_project_is_refused(tmp_path: Path) -> None:
+    code, output = invoke("dbt", "build", "--project-dir", str(tmp_path))
+    assert code == 1
+    assert f"There is no dbt project in {tmp_path}" in output
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
