@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from catalog.binding import AnalysisError
-from catalog.definitions import Definition, Drop, Show, name_parts, name_text, part_text, shown_name
+from catalog.definitions import Definition, Drop, Show, name_parts, part_text, shown_name
 from catalog.entries import Column, Entry
 from catalog.planner import SESSION_CATALOG, Found, Planner
 from catalog.properties import OWNER, from_comment, from_properties
@@ -221,9 +221,7 @@ class SparkCatalog:
 
     def view_query(self, parts: tuple[str, ...]) -> str | None:
         """The query of a view as text; None where it has none, being made of a DataFrame."""
-        parser = self.spark._jsparkSession.sessionState().sqlParser()
-        identifier = parser.parseTableIdentifier(name_text(parts))
-        view = self._session.getTempViewOrPermanentTableMetadata(identifier).viewText()
+        view = self._session.getTempViewOrPermanentTableMetadata(self._identifier(parts)).viewText()
         return str(view.get()) if view.isDefined() else None
 
     def arrival(self, relation: str) -> tuple[str, ...]:
