@@ -43,8 +43,8 @@ class Arrival:
         return f"named_struct({', '.join(fields)})"
 
     def of(self, relation: str) -> Arrival:
-        """The same, read from the hidden column of a relation."""
-        column = f"{quoted(relation)}.{ROW}"
+        """The same, read from the hidden column of a relation; "" is a subquery without a name."""
+        column = f"{quoted(relation)}.{ROW}" if relation else ROW
         return Arrival(f"{column}.time", tuple(f"{column}.o{n}" for n in range(len(self.order))), self.is_sequence)
 
     def behind(self, alias: str) -> Arrival:

@@ -71,11 +71,14 @@ class LiveReads:
         self.nodes.setdefault(live.name, Source(entry))
         span = Span(relation.span.start, relation.body.end) if relation.stream else relation.body
         self.edits.replace(span, self._text(relation, entry, live))
+        if relation.alias is None and live.arrival is not None:  # Spark takes an alias behind WATERMARK and its kin
+            end = span.end if relation.extra is None else relation.extra.end
+            self.edits.insert(end, f" AS {quoted(relation.parts[-1])}")
 
     def _through(self, relation: Relation, inner: Level) -> None:
         handed = self._handed.get(inner.blocks[0].span.start) if inner.blocks else None
         if handed is not None and self._is_carried(relation):
-            self._shown[relation.span.pair] = handed.of(relation.given_name)
+            self._shown[relation.span.pair] = handed.of(relation.visible_name or "")
 
     def _is_carried(self, relation: Relation) -> bool:
         return self._carried is not None and relation.span.pair in self._carried.relations
@@ -83,12 +86,11 @@ class LiveReads:
     def _text(self, relation: Relation, entry: Entry, live: LiveRead) -> str:
         if live.arrival is None:
             return live.name
-        alias = "" if relation.alias is not None else f" AS {quoted(relation.parts[-1])}"
         if self._is_carried(relation):
             self._shown[relation.span.pair] = live.arrival.of(relation.visible_name or "")
-            return live.name + alias
+            return live.name
         columns = ", ".join(quoted(column.name) for column in entry.columns)
-        return f"(SELECT {columns} FROM {live.name}){alias}"
+        return f"(SELECT {columns} FROM {live.name})"
 
     def arrival_of(self, relation: Relation) -> Arrival | None:
         """What the rows of a relation carry along, as far as it shows it."""

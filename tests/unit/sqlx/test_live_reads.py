@@ -76,3 +76,16 @@ def test_no_star_shows_what_rows_carry_along(text: str) -> None:
     shown = [column.name for column in live(text).root.columns]
     assert shown[:3] == ["id", "k", "ts"]
     assert [name for name in shown if name.startswith("__")] == []
+
+
+def test_a_subquery_without_a_name_brings_them_along_to_a_window() -> None:
+    joined = "(SELECT c.ts, r.rate FROM STREAM clicks c JOIN rates r AS OF c.ts ON c.k = r.k)"
+    window = live(f"SELECT count(*) AS n FROM {joined} GROUP BY window(ts, '1 hour') EMIT FINAL").operators()[-1]
+    assert "``" not in window.input.sql
+    assert "__row.time AS __event_time" in window.input.sql
+
+
+def test_the_name_of_a_stream_stands_behind_its_sample() -> None:
+    text = "SELECT count(*) AS n FROM STREAM clicks TABLESAMPLE (50 PERCENT) GROUP BY window(ts, '1 hour') EMIT FINAL"
+    (window,) = live(text).operators()
+    assert "TABLESAMPLE (50 PERCENT) AS `clicks`" in window.input.sql
