@@ -83,6 +83,14 @@ def test_statements_run(session: SparkSession, world: World, block: Block) -> No
     assert not block.result or shown == cells(block.result)
 
 
+def test_five_lines_of_the_readme_run(session: SparkSession, world: World) -> None:
+    code = next(block.text for block in BLOCKS if block.page.stem == "README" and "sqlx.session()" in block.text)
+    text = ";".join(re.findall(r'spark\.sql\("(.*?)"\)', code))
+    for definition in world.needed(text):
+        session.sql(definition)
+    assert len(run_all(session, text)) == 1 + 3
+
+
 def test_every_sql_block_says_how_it_is_run() -> None:
     assert [block.place for block in SQL_BLOCKS if block.kind not in RUN | NOT_RUN] == []
     assert [block.place for block in SQL_BLOCKS if block.kind in ("run", "replay") and not block.result] == []
