@@ -40,6 +40,7 @@ import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
+import org.apache.spark.sql.catalyst.plans.logical.Repartition;
 import org.apache.spark.sql.connect.service.SparkConnectInterceptorRegistry;
 import org.apache.spark.sql.connect.service.SparkConnectService;
 import org.sparkproject.connect.grpc.ForwardingServerCall;
@@ -160,7 +161,8 @@ public class RowLimit implements java.lang.reflect.InvocationHandler {
         Expression few = parser.parseExpression(
             "if(monotonically_increasing_id() < " + most + "L, true, raise_error('" + refusal + "'))");
         Expression count = parser.parseExpression(String.valueOf(Math.min(most + 1, 2147483647L)));
-        return new Filter(few, new GlobalLimit(count, new LocalLimit(count, plan)));
+        // Spark drops a limit that it knows to be large enough, and with it the one partition that the numbers need.
+        return new Filter(few, new Repartition(1, false, new GlobalLimit(count, new LocalLimit(count, plan))));
     }
     private static boolean isQuery(LogicalPlan plan) {
         if (plan instanceof Command || plan instanceof ParsedStatement
