@@ -15,9 +15,9 @@ from sqlx import __version__
 from sqlx.cli.failures import CommandError, message_of
 from sqlx.cli.output import out
 from sqlx.cli.start import started
+from sqlx.connectors.artifacts import CONNECTORS
 from sqlx.doctor.examination import Wanted, examine, run
 from sqlx.doctor.finding import Finding, worst
-from sqlx.doctor.jars import CONNECTORS
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 

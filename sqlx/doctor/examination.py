@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sqlx.connectors.artifacts import CONNECTORS
 from sqlx.doctor import jars, packages, places, programs
 from sqlx.doctor.finding import Finding
 
@@ -46,7 +47,7 @@ def examine(wanted: Wanted, environ: Mapping[str, str] | None = None) -> Iterato
     yield from packages.spark_home(environ)
     yield programs.workers_python(environ)
     yield packages.connect()
-    for name in jars.CONNECTORS:
+    for name in CONNECTORS:
         yield jars.connector(name, environ, name in wanted.connectors)
     for number in wanted.ports or places.SERVED:
         yield places.port(number, wanted.host, asked=bool(wanted.ports))

@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from sqlx.connectors.artifacts import CONNECTORS, Connector
+from sqlx.connectors.jars import jars_folder, missing
 from sqlx.doctor.finding import Finding
-
-CONNECTORS = {"kafka": "spark-sql-kafka-0-10", "delta": "delta-spark", "avro": "spark-avro"}
-"""The connectors, and what the name of their jar begins with."""
 
 
 def connector(name: str, environ: Mapping[str, str], asked: bool = False) -> Finding:
-    """Whether the jar of a connector is here, for the PySpark that is here.
+    """Whether the jars of a connector are here.
 
     Args:
-        name: one of :data:`CONNECTORS`.
-        environ: where folders of jars are looked up.
+        name: one of :data:`sqlx.connectors.artifacts.CONNECTORS`.
+        environ: where ``SPARK_HOME`` is looked up.
         asked: whether somebody needs it; else a missing one is only a warning.
     """
-    check, jars = f"connector {name}", sorted(_jars(CONNECTORS[name], environ))
-    if jars:
-        return Finding(check, "ok", str(jars[-1]))
-    remedy = f"sqlx connectors fetch {name}, or add its jars with spark.jars."
-    found = f"not here: USING {name} will not work"
-    return Finding(check, "problem" if asked else "warning", found, remedy)
+    wanted, check = CONNECTORS[name], f"connector {name}"
+    lacking = missing(wanted)
+    if not lacking:
+        return Finding(check, "ok", f"in {jars_folder()}")
+    beside = next(_in_spark(wanted, environ), None)
+    if beside is not None:
+        return Finding(check, "ok", str(beside))
+    found = f"{lacking[0]} is not in {jars_folder()}: no {wanted.what}"
+    return Finding(check, "problem" if asked else "warning", found, f"sqlx connectors fetch {name}")
 
 
-def _jars(prefix: str, environ: Mapping[str, str]) -> Iterator[Path]:
-    pattern = re.compile(rf"{re.escape(prefix)}_[\d._]*-?\d.*\.jar")
-    for folder in _folders(environ):
-        yield from (path for path in folder.rglob("*.jar") if pattern.fullmatch(path.name))
-
-
-def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
-    yield from (Path(folder) for folder in environ.get("SQLX_JARS", "").split(os.pathsep) if folder)
-    yield Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sqlx" / "jars"
+def _in_spark(wanted: Connector, environ: Mapping[str, str]) -> Iterator[Path]:
+    """The connector's own jar, of whatever version, among those that Spark always loads."""
     spec = find_spec("pyspark")
-    for spark in (environ.get("SPARK_HOME"), spec and spec.origin and str(Path(spec.origin).parent)):
-        if spark:
-            yield Path(spark) / "jars"
+    homes = [environ.get("SPARK_HOME", ""), str(Path(spec.origin).parent) if spec and spec.origin else ""]
+    stem = wanted.artifacts[0].file.partition("_")[0]
+    for home in filter(None, homes):
+        yield from sorted(Path(home, "jars").glob(f"{stem}_*.jar"))

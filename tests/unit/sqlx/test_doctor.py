@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import sqlx.java
 from sqlx.cli.app import app
-from sqlx.doctor import packages, places, programs
+from sqlx.connectors.artifacts import CONNECTORS
+from sqlx.doctor import jars, packages, places, programs
 
 ROOT = Path(__file__).parents[3]
 
@@ -183,18 +184,35 @@ def test_a_default_port_in_use_is_a_warning() -> None:
     assert finding.status == "warning"
 
 
-def test_a_missing_connector_is_named() -> None:
+def test_a_missing_connector_is_named(tmp_path: Path) -> None:
     code, checks = doctor("--connector", "kafka")
     found = checks["connector kafka"]
     assert (code, found["status"]) == (1, "problem")
-    assert found["remedy"].startswith("sqlx connectors fetch kafka")
+    assert found["found"].startswith("spark-sql-kafka-0-10_2.13-")
+    assert f"is not in {tmp_path}" in found["found"]
+    assert found["remedy"] == "sqlx connectors fetch kafka"
     assert checks["connector delta"]["status"] == "warning"
+
+
+def test_a_connector_whose_jars_are_there_is_ok(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SQLX_JARS", str(tmp_path))
+    for artifact in CONNECTORS["kafka"].artifacts:
+        tmp_path.joinpath(artifact.file).touch()
+    code, checks = doctor("--connector", "kafka")
+    assert (code, checks["connector kafka"]["found"]) == (0, f"in {tmp_path}")
+
+
+def test_a_connector_among_the_jars_of_spark_is_ok(tmp_path: Path) -> None:
+    jar = tmp_path / "jars" / "spark-avro_2.13-4.2.0.jar"
+    jar.parent.mkdir()
+    jar.touch()
+    assert jars.connector("avro", {"SPARK_HOME": str(tmp_path)}).found == str(jar)
 
 
 def test_an_unknown_connector_is_refused() -> None:
     result = CliRunner().invoke(app, ["doctor", "--connector", "oracle"])
     assert result.exit_code == 1
-    assert "There are: kafka, delta, avro." in result.stderr
+    assert "There are: kafka, avro, delta." in result.stderr
 
 
 HOLD = """
