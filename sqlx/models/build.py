@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 from sqlx.models.graph import reach
 from sqlx.models.project import Model
 from sqlx.models.statements import DEFINITIONS, Query, definition, listed, query_of, streaming_table, view
+from sqlx.streaming.settings import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Without it insert_overwrite replaces the whole table; it is set in the session, where INSERT INTO looks for it.
+_DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 @dataclass
@@ -90,8 +94,8 @@ class Builder:
             return "incremental, anew"
         columns = [f"`{name}`" for name in self.spark.table(model.relation).columns]
         rows = self.spark.sql(self.query(model, model.again).placed).select(*columns)
-        writer = rows.write.option("partitionOverwriteMode", "dynamic")
-        writer.insertInto(model.relation, overwrite=model.incremental_strategy == "insert_overwrite")
+        with settings(self.spark, _DYNAMIC):
+            rows.write.insertInto(model.relation, overwrite=model.incremental_strategy == "insert_overwrite")
         return f"incremental, {model.incremental_strategy.replace('_', ' ')}"
 
     def _kind(self, model: Model) -> str:

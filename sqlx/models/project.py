@@ -156,7 +156,8 @@ def _check_strategy(model: Model) -> None:
 
 def _relation(name: str, config: Mapping[str, Any]) -> str:
     table = str(config.get("alias") or name)
-    return f"{config['schema']}.{table}" if config.get("schema") else table
+    has_schema = config.get("schema") and config.get("materialized") != "ephemeral"
+    return f"{config['schema']}.{table}" if has_schema else table
 
 
 def _ref(relations: Mapping[str, str], name: str) -> str:

@@ -55,6 +55,11 @@ def test_schema_and_alias_are_what_a_reference_becomes(tmp_path: Path) -> None:
     assert (found["report"].text, found["base"].text) == ("FROM mart.daily", "SELECT 'mart.daily'")
 
 
+def test_an_ephemeral_model_is_in_no_schema(tmp_path: Path) -> None:
+    config = "{{ config(schema='mart', materialized='ephemeral') }}"
+    assert read(tmp_path, base=f"{config}SELECT 1", report="FROM {{ ref('base') }}")["report"].text == "FROM base"
+
+
 def test_an_incremental_model_is_rendered_for_both_runs(tmp_path: Path) -> None:
     text = "{{ config(materialized='incremental') }}SELECT 1{% if is_incremental() %} FROM {{ ref('b') }}{% endif %}"
     model = read(tmp_path, a=text, b="SELECT 1")["a"]
