@@ -31,13 +31,17 @@ fast: setup ## the tests and doctests that need no Spark
 spark: setup ## the tests that need Spark
 	$(BIN)/pytest -m "spark and not kafka and not delta"
 
-compat: setup ## a part of them on PySpark 4.2: every operator, every way to run it
+compat: setup ## a part of them on PySpark 4.2: every operator, every way to run it, and Delta, which does most there
 	@.ci/setup-compat
 	.venv-4.2/bin/python -m pytest -m compat tests
+	.venv-4.2/bin/python -m pytest -m "delta and not kafka" tests/connectors
 
-test-compat: setup ## all of them on PySpark 4.2
+test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat
+	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
+	@$(BIN)/python -m benchmarks.kafka_broker
 	.venv-4.2/bin/python -m pytest -m "spark and not kafka and not delta"
+	.venv-4.2/bin/python -m pytest -m "kafka or delta" tests/connectors
 
 test-wheel: setup ## the wheel in an empty environment: the doctor and the demo (installs 1 GB)
 	.ci/test-wheel
