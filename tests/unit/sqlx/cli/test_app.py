@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import sqlx
 from sqlx.cli.app import app
 
-COMMANDS = ("run", "sql", "explain", "compile", "test", "demo", "dbt")
+COMMANDS = ("run", "sql", "explain", "compile", "test", "demo", "dbt", "doctor")
 
 
 def invoke(*args: str, stdin: str = "") -> tuple[int, str]:
