@@ -54,3 +54,6 @@ CREATE STREAM clicks USING parquet OPTIONS (path '/data/clicks') TIMESTAMP BY at
 CREATE STREAM readings USING parquet OPTIONS (path '/data/readings') TIMESTAMP BY measured_at SEQUENCE BY id;
 
 CREATE VIEW rate_changes AS SELECT currency, rate, changed_at FROM parquet.`/data/rates`;
+
+CREATE VIEW departures AS SELECT * FROM VALUES
+  ('EWR', TIMESTAMP '2026-03-02 09:00:00', 12), ('JFK', TIMESTAMP '2026-03-02 09:30:00', 3) AS t(origin, departed_at, delay_minutes);

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.harness.doc_blocks import BLOCKS, PAGES, ROOT, SQL_BLOCKS, Block, cells
+from tests.harness.doc_blocks import BLOCKS, CELLS, PAGES, ROOT, SQL_BLOCKS, Block, cells
 from tests.harness.doc_replay import replayed
 from tests.harness.doc_spark import World, last_rows, make_world, run_all
 
@@ -91,14 +91,26 @@ def test_five_lines_of_the_readme_run(session: SparkSession, world: World) -> No
     assert len(run_all(session, text)) == 1 + 3
 
 
+@pytest.mark.parametrize("cell", [pytest.param(cell, id=cell.place) for cell in CELLS])
+def test_cells_of_notebooks_run(session: SparkSession, world: World, cell: Block) -> None:
+    text = cell.text.split("\n", 1)[1]
+    for definition in world.needed(text):
+        session.sql(definition)
+    assert len(run_all(session, text)) > 1
+
+
 def test_every_sql_block_says_how_it_is_run() -> None:
     assert [block.place for block in SQL_BLOCKS if block.kind not in RUN | NOT_RUN] == []
     assert [block.place for block in SQL_BLOCKS if block.kind in ("run", "replay") and not block.result] == []
 
 
 def test_sql_does_not_hide_in_blocks_without_a_language() -> None:
-    unmarked = [block for block in BLOCKS if block.language == "text" and block.text.lstrip().startswith("SELECT ")]
-    assert [block.place for block in unmarked] == []
+    """Grammar and commands stand there: text with brackets, dots or a prompt."""
+    plain = [block for block in BLOCKS if block.language in ("", "text")]
+    hidden = [
+        b for b in plain if re.match(r"\s*(SELECT|CREATE|INSERT|WITH|FROM)\b", b.text) and not re.search("[…|]", b.text)
+    ]
+    assert [block.place for block in hidden] == []
 
 
 def test_replay_example_of_the_readme_gives_its_result() -> None:

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
-_FENCE = re.compile(r"^( *)```(\w+)([^\n`]*)\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^( *)```(\w*)([^\n`]*)\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 # What may stand between a statement and its result: at most one blank line.
 _GAP = re.compile(r"\s*")
 
@@ -22,7 +22,7 @@ class Block:
     Attributes:
         page: its page.
         line: the line of its fence.
-        language: the first word behind the fence, such as ``sql``.
+        language: the first word behind the fence, such as ``sql``; "" where there is none.
         kind: the words behind that, such as ``run``.
         text: what it holds.
         result: the ``text`` block directly behind it, where that says ``result``; "" where there is none.
@@ -65,6 +65,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SQL_BLOCKS = [block for block in BLOCKS if block.language == "sql"]
+CELLS = [block for block in BLOCKS if block.text.startswith("%%sqlx")]
 
 
 def cells(table: str) -> list[list[str]]:
