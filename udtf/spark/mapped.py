@@ -7,6 +7,7 @@ are collected when the join is built, not when it is run, so the answer is as of
 from __future__ import annotations
 
 import atexit
+import hashlib
 import shutil
 import tempfile
 import uuid
@@ -42,9 +43,7 @@ def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output
     from udtf.operators.as_of_tables import sort_versions  # numba costs a second to import
 
     sorted_config, versions = sort_versions(config, right.toArrow())
-    path = _directory() / f"as_of_{uuid.uuid4().hex}.arrow"
-    with pa.ipc.new_file(path, versions.schema) as file:
-        file.write_table(versions)
+    path = _kept(versions)
     left.sparkSession.sparkContext.addFile(str(path))
     found = left.withColumn(_FOUND, _looked_up(path.name, sorted_config, _fields(output_schema)))
     if not config.is_left:
@@ -80,6 +79,16 @@ def _looked_up(name: str, config: AsOfJoinConfig, output: list[StructField]) -> 
     function: Any = arrow_udf(look_up, returned)
     answer: Column = function.asNondeterministic()(*(col(column) for column in shipped))
     return answer
+
+
+def _kept(versions: pa.Table) -> Path:
+    """The versions as a file; the same ones are the same file, however often a long-lived driver is asked for them."""
+    draft = _directory() / f"{uuid.uuid4().hex}.draft"
+    with pa.ipc.new_file(draft, versions.schema) as out:
+        out.write_table(versions)
+    with draft.open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    return draft.replace(draft.with_name(f"as_of_{digest[:32]}.arrow"))
 
 
 @cache
