@@ -183,11 +183,8 @@ class Run:
         if error is not None:
             raise error
         progress = self._query.query.lastProgress
-        ends = (
-            [json.loads(source["endOffset"] or "{}") for source in json.loads(progress.json)["sources"]]
-            if progress
-            else []
-        )
+        sources = json.loads(progress.json)["sources"] if progress else []
+        ends = [end for source in sources if isinstance(end := source.get("endOffset"), dict)]
         return any(sum(end[topic].values()) >= self.sent[topic] for end in ends if topic in end)
 
     def _await(self, condition: Callable[[], bool]) -> None:

@@ -16,6 +16,8 @@ from catalog.statements import literal
 
 #: How the expressions of a definition read a record's own facts, whatever its columns are called.
 FACTS = "__kafka"
+#: Not deterministic to Spark, so that no condition is moved before it; otherwise a constant.
+_ONCE = "spark_partition_id()"
 _OPERATIONS = "('c', 'r', 'u', 'd')"
 _BEGIN, _END = " FROM (SELECT *, ", ") AS __sqlx_records"
 
@@ -68,7 +70,7 @@ def _parsed(columns: tuple[Column, ...], found: TopicFormat, topic: str) -> str:
     if found.key != "none":
         inner += f", {_struct('key', keys, found.key, found.key_schema, found.json)} AS __key"
         bad = f"({bad}) OR ({_bad('key', keys, found.key)})"
-    return f"coalesce({bad}, false) AS __bad FROM ({inner} FROM {topic})"
+    return f"coalesce({bad}, false) AS __bad, {_ONCE} AS __once FROM ({inner} FROM {topic})"
 
 
 def _struct(
@@ -98,7 +100,7 @@ def _bad(what: str, columns: tuple[Column, ...], kind: str) -> str:
         return f"{what} IS NOT NULL AND {struct}.{part_text(columns[0].name)} IS NULL"
     if kind == "avro":  # Spark says no more of a broken record than NULL in all fields
         nothing = " AND ".join(f"{struct}.{part_text(column.name)} IS NULL" for column in columns)
-        return f"{what} IS NOT NULL AND {nothing}"
+        return f"{what} IS NOT NULL AND {nothing} AND to_json({struct}) = '{{}}'"
     bad = f"{struct} IS NULL OR {struct}.__corrupt IS NOT NULL OR left({text}, 1) <> '{{'"
     if kind == "debezium-json":
         bad += f" OR {_event('op')} IS NULL OR {_event('op')} NOT IN {_OPERATIONS} OR {_row()} IS NULL"
@@ -138,11 +140,18 @@ def _condition(found: TopicFormat) -> str:
         return f" WHERE true{told}"
     if found.mode == "DROPMALFORMED":
         return f" WHERE NOT __bad{told}"
-    where = "' partition ', partition, ' offset ', offset"
-    what = f"concat('[KAFKA.MALFORMED_RECORD] topic ', topic, {where}, ' is no {found.value}: ', {_shown()})"
-    return f" WHERE if(__bad, CAST(raise_error({what}) AS BOOLEAN), true){told}"
+    # Without __once Spark would look for bad records before it makes rows, and parse each record again for that.
+    return f" WHERE if(__bad, CAST(raise_error({_complaint(found)}) AS BOOLEAN), __once >= 0){told}"
 
 
-def _shown() -> str:
-    """The beginning of a record for people."""
-    return "coalesce(left(CAST(value AS STRING), 120), 'NULL')"
+def _complaint(found: TopicFormat) -> str:
+    """Which record is bad, and how it begins; failures of a stream are known by these words."""
+    pieces = ["'[KAFKA.MALFORMED_RECORD] topic '", "topic", "' partition '", "partition", "' offset '", "offset"]
+    pieces.append(literal(f" is no {found.value}{'' if found.key == 'none' else f' with a {found.key} key'}: "))
+    if found.key != "none":
+        pieces += [_beginning("key"), "' '"]
+    return f"concat({', '.join([*pieces, _beginning('value')])})"
+
+
+def _beginning(column: str) -> str:
+    return f"coalesce(left(CAST({column} AS STRING), 120), 'NULL')"

@@ -29,7 +29,7 @@ def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> Dat
     """The rows of a topic as they come, from its beginning on unless OPTIONS say otherwise.
 
     Where records that cannot be read are passed over or shown with NULL, they are counted in the progress of the query
-    (``kafka_<name>``: ``records``, ``malformed``).
+    (``kafka_<name>``: ``read``, ``malformed``).
     """
     options = {key: value for key, value in _options(spark, catalog, entry).items() if key.lower() not in _BOUNDED}
     if not _BEGINNINGS & {key.lower() for key in options}:
@@ -39,7 +39,7 @@ def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> Dat
     frame = query_frame(parsed.replace(entry.topic, _RAW), spark, {_RAW: raw})
     if "raise_error" not in condition:
         frame = frame.observe(
-            f"kafka_{entry.name}", F.count(F.lit(1)).alias("records"), F.count_if("__bad").alias("malformed")
+            f"kafka_{entry.name}", F.count(F.lit(1)).alias("read"), F.count_if("__bad").alias("malformed")
         )
     return query_frame(f"{shown} FROM {_PARSED} AS __sqlx_records{condition}", spark, {_PARSED: frame})
 

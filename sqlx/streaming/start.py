@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from catalog.spark import analysis_error
 from sqlx.delta import check_path
-from sqlx.errors import BindError, RunError, UnsupportedError
+from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
 from sqlx.streaming.batches import BatchSink
 from sqlx.streaming.checkpoint import Checkpoint, Identity
 from sqlx.streaming.folders import Folder
@@ -223,6 +223,8 @@ class Starter:
         with settings(self.spark, live.conf):
             try:
                 query = begin(self, live, outputs, checkpoint)
+            except TemporalSqlError:
+                raise
             except PySparkException as error:
                 raise self._start_refused(error) from error
         running = RunningQuery(

@@ -24,8 +24,9 @@ Rows = Callable[[str], list[Any]]
 def tables(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE d_sent (id INT, ccy STRING, ts TIMESTAMP) USING delta")
     spark.sql("CREATE TABLE d_rates (ccy STRING, rate DOUBLE, ts TIMESTAMP) USING delta")
-    spark.sql("INSERT INTO d_rates VALUES ('EUR', 1.1, '2024-01-01 00:00:01'), ('EUR', 1.2, '2024-01-01 00:00:05')")
-    spark.sql("INSERT INTO d_sent VALUES (2, 'EUR', '2024-01-01 00:00:02'), (6, 'EUR', '2024-01-01 00:00:06')")
+    second = "TIMESTAMP'2024-01-01 00:00:0"
+    spark.sql(f"INSERT INTO d_rates VALUES ('EUR', 1.1, {second}1'), ('EUR', 1.2, {second}5')")
+    spark.sql(f"INSERT INTO d_sent VALUES (2, 'EUR', {second}2'), (6, 'EUR', {second}6')")
     spark.sql("CREATE STREAM d_orders FROM d_sent TIMESTAMP BY ts")
     spark.sql("CREATE VERSIONED TABLE d_prices FROM d_rates KEYS (ccy) TIMESTAMP BY ts")
 
@@ -44,7 +45,7 @@ def test_a_stream_of_delta_tables_goes_into_one_exactly_once(spark: SparkSession
     text = f"CREATE STREAMING TABLE d_priced USING delta {NOW} AS {JOIN}"
     spark.sql(text)
     assert rows("SELECT * FROM d_priced") == [(2, 1.1), (6, 1.2)]
-    spark.sql("INSERT INTO d_sent VALUES (7, 'EUR', '2024-01-01 00:00:07')")
+    spark.sql("INSERT INTO d_sent VALUES (7, 'EUR', TIMESTAMP'2024-01-01 00:00:07')")
     spark.sql(text)
     spark.sql(text)
     assert rows("SELECT * FROM d_priced") == [(2, 1.1), (6, 1.2), (7, 1.2)]

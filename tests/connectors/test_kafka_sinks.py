@@ -11,8 +11,6 @@ import pytest
 from sqlx.errors import TemporalSqlError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from tests.harness.topics import Record, Topics
@@ -52,12 +50,9 @@ def test_an_upsert_result_has_its_keys_and_tombstones(spark: SparkSession, topic
         f" AS SELECT id, name FROM {people} EMIT CHANGES AS UPSERT"
     )
     found = [(record.key, record.value and json.loads(record.value)) for record in topics.read(target)]
-    assert found == [
-        ("1", {"id": 1, "name": "a"}),
-        ("2", {"id": 2, "name": "b"}),
-        ("1", {"id": 1, "name": "z"}),
-        ("2", None),
-    ]
+    assert [row for row in found if row[0] == "1"] == [("1", {"id": 1, "name": "a"}), ("1", {"id": 1, "name": "z"})]
+    assert [row for row in found if row[0] == "2"] == [("2", {"id": 2, "name": "b"}), ("2", None)]
+    assert len(found) == 4
 
 
 def test_what_was_written_can_be_read_as_a_table(
@@ -117,12 +112,9 @@ def test_avro_values_are_read_back(spark: SparkSession, topics: Topics, people: 
         ("'kafka.bootstrap.servers' 'x:1', 'topic' 't', 'value.format' 'json', 'key.columns' 'i'", "KAFKA.KEY_COLUMN"),
     ],
 )
-def test_a_topic_that_cannot_be_written_is_refused(
-    spark: SparkSession, tmp_path: Path, options: str, condition: str
-) -> None:
-    rows = f"SELECT id, 1 AS n FROM STREAM parquet.`{tmp_path}`"
-    spark.range(1).write.mode("overwrite").parquet(str(tmp_path))
-    spark.conf.set("spark.sql.streaming.schemaInference", "true")
+def test_a_topic_that_cannot_be_written_is_refused(spark: SparkSession, options: str, condition: str) -> None:
+    spark.readStream.format("rate").load().createOrReplaceTempView("ks_rate")
+    rows = "SELECT value AS id, 1 AS n FROM ks_rate"
     with pytest.raises(TemporalSqlError) as refused:
         spark.sql(f"CREATE STREAMING TABLE ks_never USING kafka OPTIONS ({options}) {NOW} AS {rows}")
     assert refused.value.getCondition() == condition
