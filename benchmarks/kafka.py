@@ -262,7 +262,8 @@ def main(rows: Annotated[int, typer.Option(help="How many orders are written.")]
             broker.remove()
     out.print(
         f"{rows:,} orders in {seconds:.1f} s ({rows / seconds:,.0f} rows/s), written and read at the same time;"
-        f" the broker was killed 2 times, the query started {run.starts} times: exactly the rows that were expected."
+        f" the broker was killed 2 times, the query started {run.starts} times: exactly the rows that were expected.",
+        soft_wrap=True,
     )
 
 

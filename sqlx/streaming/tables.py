@@ -80,7 +80,15 @@ class StreamTable:
         if not self.exists or not self.name.is_in_session_catalog:
             return ""
         found = self._metadata.properties().get(CHECKPOINT)
-        return str(found.get()) if found.isDefined() else ""
+        return str(found.get()) if found.isDefined() else self._kept_by_delta()
+
+    def _kept_by_delta(self) -> str:
+        """The same of a Delta table, which keeps its properties in its own log."""
+        provider = self._metadata.provider()
+        if not provider.isDefined() or str(provider.get()).lower() != "delta":
+            return ""
+        listed = self.spark.sql(f"SHOW TBLPROPERTIES {self.name.text}").collect()
+        return next((str(row["value"]) for row in listed if row["key"] == CHECKPOINT), "")
 
     @property
     def location(self) -> str:
