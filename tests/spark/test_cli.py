@@ -34,7 +34,7 @@ JOIN = "SELECT o.id, r.rate FROM cli_orders o LEFT JOIN cli_rates r AS OF o.orde
 def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Commands run in the session of all tests, and leave it running."""
     monkeypatch.setattr(spark, "stop", lambda: None)
-    monkeypatch.setattr(sqlx.cli.start, "_start", lambda _warehouse, _scratch: spark)
+    monkeypatch.setattr(sqlx.cli.start, "_start", lambda *_: spark)
     yield
     for name in ("cli_orders", "cli_changes", "cli_rates", "cli_base"):
         spark.catalog.dropTempView(name)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def one_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Commands run in the session of all tests, over a stream of three rows."""
     monkeypatch.setattr(spark, "stop", lambda: None)
-    monkeypatch.setattr(sqlx.cli.start, "_start", lambda _warehouse, _scratch: spark)
+    monkeypatch.setattr(sqlx.cli.start, "_start", lambda *_: spark)
     spark.range(3).coalesce(1).write.parquet(str(tmp_path / "source"))
     spark.readStream.schema("id BIGINT").parquet(str(tmp_path / "source")).createOrReplaceTempView("cs_source")
     yield
