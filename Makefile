@@ -28,12 +28,12 @@ lint: setup ## ruff: rules and format
 fast: setup ## the tests and doctests that need no Spark
 	$(BIN)/pytest -m "not spark and not kafka and not delta"
 
-spark: setup ## the tests that need Spark
-	$(BIN)/pytest -m "spark and not kafka and not delta"
+spark: setup ## the tests that need Spark (ARGS="-n 2 --dist loadfile" runs them in two processes)
+	$(BIN)/pytest -m "spark and not kafka and not delta" $(ARGS)
 
 compat: setup ## a part of them on PySpark 4.2: every operator, every way to run it, and Delta, which does most there
 	@.ci/setup-compat
-	.venv-4.2/bin/python -m pytest -m compat tests
+	.venv-4.2/bin/python -m pytest -m compat $(ARGS) tests
 	.venv-4.2/bin/python -m pytest -m "delta and not kafka" tests/connectors
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
