@@ -27,8 +27,9 @@ def tables(spark: SparkSession) -> None:
     second = "TIMESTAMP'2024-01-01 00:00:0"
     spark.sql(f"INSERT INTO d_rates VALUES ('EUR', 1.1, {second}1'), ('EUR', 1.2, {second}5')")
     spark.sql(f"INSERT INTO d_sent VALUES (2, 'EUR', {second}2'), (6, 'EUR', {second}6')")
-    spark.sql("CREATE STREAM d_orders FROM d_sent TIMESTAMP BY ts")
-    spark.sql("CREATE VERSIONED TABLE d_prices FROM d_rates KEYS (ccy) TIMESTAMP BY ts")
+    # The rows of one INSERT may lie in several files, whose order nobody knows.
+    spark.sql("CREATE STREAM d_orders FROM d_sent TIMESTAMP BY ts SEQUENCE BY ts")
+    spark.sql("CREATE VERSIONED TABLE d_prices FROM d_rates KEYS (ccy) TIMESTAMP BY ts SEQUENCE BY ts")
 
 
 JOIN = "SELECT o.id, r.rate FROM d_orders o JOIN d_prices r AS OF o.ts ON o.ccy = r.ccy"
