@@ -80,13 +80,16 @@ class Builder:
 
     def _replace_table(self, model: Model, query: Query) -> None:
         """The table changes once its new rows are all there: a query that fails leaves the old ones."""
-        made = f"{model.relation}__sqlx_new"
-        file_format = str(model.config.get("file_format") or "parquet")
-        writer = self.spark.sql(query.placed).write.mode("overwrite").format(file_format)
-        partitions = listed(model.config.get("partition_by"))
-        (writer.partitionBy(*partitions) if partitions else writer).saveAsTable(made)
+        made, file_format = f"{model.relation}__sqlx_new", str(model.config.get("file_format") or "parquet")
+        self.spark.sql(query.placed).write.mode("overwrite").format(file_format).saveAsTable(made)
         self._drop(model)
-        self.spark.sql(f"ALTER TABLE {made} RENAME TO {model.relation}")
+        partitions = listed(model.config.get("partition_by"))
+        if not partitions:
+            self.spark.sql(f"ALTER TABLE {made} RENAME TO {model.relation}")
+            return
+        # A table that is renamed loses sight of its partitions where the catalog is in memory: it is written once more.
+        self.spark.table(made).write.format(file_format).partitionBy(*partitions).saveAsTable(model.relation)
+        self.spark.sql(f"DROP TABLE {made}")
 
     def _add_rows(self, model: Model) -> str:
         if self.anew or self._kind(model) != "table":
