@@ -3,6 +3,8 @@
 .PHONY: help setup demo dbt test fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-serving clean
 
 BIN := .venv/bin
+# Two sessions at once keep two cores busy where one waits for micro-batches.
+IN_TWO := -n 2 --dist loadfile
 # The PySpark that runs is the one in .venv, whatever else the machine has.
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PYTHON
@@ -16,7 +18,7 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: check fast spark compat kafka ## all that CI checks
+test: check fast spark kafka compat ## all that CI checks
 
 check: lint ## ruff and mypy
 	$(BIN)/mypy
@@ -28,19 +30,19 @@ lint: setup ## ruff: rules and format
 fast: setup ## the tests and doctests that need no Spark
 	$(BIN)/pytest -m "not spark and not kafka and not delta"
 
-spark: setup ## the tests that need Spark (ARGS="-n 2 --dist loadfile" runs them in two processes)
-	$(BIN)/pytest -m "spark and not kafka and not delta" $(ARGS)
+spark: setup ## the tests that need Spark, in two processes (ARGS="-n 0" for one)
+	$(BIN)/pytest $(IN_TWO) -m "spark and not kafka and not delta" $(ARGS)
 
 compat: setup ## a part of them on PySpark 4.2: every operator, every way to run it, and Delta, which does most there
 	@.ci/setup-compat
-	.venv-4.2/bin/python -m pytest -m compat $(ARGS) tests
+	.venv-4.2/bin/python -m pytest $(IN_TWO) -m compat $(ARGS) tests
 	.venv-4.2/bin/python -m pytest -m "delta and not kafka" tests/connectors
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat
 	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
 	@$(BIN)/python -m benchmarks.kafka_broker
-	.venv-4.2/bin/python -m pytest -m "spark and not kafka and not delta"
+	.venv-4.2/bin/python -m pytest $(IN_TWO) -m "spark and not kafka and not delta"
 	.venv-4.2/bin/python -m pytest -m "kafka or delta" tests/connectors
 
 test-wheel: setup ## the wheel in an empty environment: the doctor and the demo (installs 1 GB)
