@@ -31,12 +31,11 @@ fast: setup ## the tests and doctests that need no Spark
 	$(BIN)/pytest -m "not spark and not kafka and not delta"
 
 spark: setup ## the tests that need Spark, in two processes (ARGS="-n 0" for one)
-	$(BIN)/pytest $(IN_TWO) -m "spark and not kafka and not delta" $(ARGS)
+	$(BIN)/pytest $(IN_TWO) -m "spark and not kafka and not delta and not dbt" $(ARGS)
 
-compat: setup ## a part of them on PySpark 4.2: every operator, every way to run it, and Delta, which does most there
+compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, every tenth live story
 	@.ci/setup-compat
 	.venv-4.2/bin/python -m pytest $(IN_TWO) -m compat $(ARGS) tests
-	.venv-4.2/bin/python -m pytest -m "delta and not kafka" tests/connectors
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat
@@ -55,6 +54,7 @@ kafka: setup ## the tests of Kafka and Delta, with a real broker; fetches their 
 
 dbt: setup ## the project in sql_examples/dbt through stock dbt: in process, and over Thrift against `sqlx serve`
 	@.ci/dbt
+	$(BIN)/pytest -m dbt tests/spark/test_dbt.py
 
 docs: setup ## the documentation as a site, in site/; a broken link or a page that is not listed fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

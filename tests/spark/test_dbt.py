@@ -137,6 +137,7 @@ def test_dbt_says_what_it_does_not_understand(one_session: None, project: Path) 
     assert "dbt: No such option" in output
 
 
+@pytest.mark.dbt  # a session of their own each: `make dbt` runs them
 def test_functions_work_in_dbt_without_our_parser(project: Path, tmp_path: Path) -> None:
     models = project / "models"
     for folder in ("definitions", "marts"):
@@ -185,6 +186,7 @@ def thrift_port(tmp_path: Path) -> Iterator[int]:
             server.kill()
 
 
+@pytest.mark.dbt  # a session of their own each: `make dbt` runs them
 def test_plain_dbt_builds_the_project_over_thrift(thrift_port: int, project: Path) -> None:
     done = subprocess.run(
         [str(Path(sys.executable).with_name("dbt")), "build", "--target", "thrift", "--no-use-colors"],

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SEMANTICS = Path(__file__).parents[1] / "semantics"
 COUNTED = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = pytest.mark.timeout(3600)
 NOT_LIVE = {
     "versioned_table/as_select_of_a_stream": "Spark keeps no view with STREAM in its text",
     "window_aggregate/over_both_branches_of_a_union": "the order of a union's branches is Spark's",

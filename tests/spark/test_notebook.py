@@ -171,33 +171,6 @@ def test_an_interrupt_ends_the_view_of_a_streaming_table(
     assert spark.table("nb_table").count() == 30
 
 
-def test_an_interrupt_cancels_the_query_of_the_cell_and_no_stream(
-    shell: InteractiveShell, spark: SparkSession, tmp_path: Path
-) -> None:
-    source(spark, tmp_path)
-    table = f"CREATE STREAMING TABLE nb_table CHECKPOINT '{tmp_path / 'checkpoint'}' AS SELECT id FROM nb_source"
-    assert run(shell, f"%sqlx --background {table}")[2] is None
-    (query,) = registry(spark.sparkContext).all()
-    tracker = spark.sparkContext.statusTracker()
-
-    def watch() -> None:
-        for _ in range(2000):
-            if query.refresh().rows == 30 and not query.is_in_batch() and tracker.getActiveJobsIds():
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                return
-            waited.wait(0.05)
-
-    waited = threading.Event()
-    watching = threading.Thread(target=watch, daemon=True)
-    watching.start()
-    _, printed, error = run(shell, "%sqlx SELECT count(*) FROM range(1000000000000) WHERE rand() < 0.5")
-    watching.join()
-    assert type(error).__name__ == "CellError"
-    assert printed.strip() == "Interrupted."
-    assert query.status == "running"
-    query.stop()
-
-
 def test_a_stream_that_fails_is_a_message(shell: InteractiveShell, spark: SparkSession, tmp_path: Path) -> None:
     source(spark, tmp_path)
     _, printed, error = run(shell, "%sqlx --once SELECT assert_true(id < 1, 'too large') FROM nb_source")
