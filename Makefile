@@ -33,7 +33,7 @@ fast: setup ## the tests and doctests that need no Spark
 spark: setup ## the tests that need Spark, in two processes (ARGS="-n 0" for one)
 	$(BIN)/pytest $(IN_TWO) -m "spark and not kafka and not delta and not dbt" $(ARGS)
 
-compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, every tenth live story
+compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, every twentieth live story
 	@.ci/setup-compat
 	.venv-4.2/bin/python -m pytest $(IN_TWO) -m compat $(ARGS) tests
 

@@ -26,7 +26,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 
 # The part of the Spark tests that the gate also runs on PySpark 4.2: what holds state, what reaches into Spark's own
-# parser, and every tenth live story (test_live_semantics.py marks those itself). `make test-compat`
+# parser, and every twentieth live story (test_live_semantics.py marks those itself). `make test-compat`
 # runs them all.
 COMPAT = (
     "tests/spark/test_as_of_hosts.py",
