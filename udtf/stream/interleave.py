@@ -39,9 +39,7 @@ def interleave(
         common_sequence: `__o0` orders the inputs against each other.
         times: per input the column of its event time.
     """
-    arranged = [
-        in_order(table, count, time) for table, count, time in zip(inputs, order_columns, times, strict=False)
-    ]
+    arranged = [in_order(table, count, time) for table, count, time in zip(inputs, order_columns, times, strict=False)]
     if len(arranged) == 1:
         return arranged, np.zeros(arranged[0].num_rows, np.int8)
     left, right = arranged
