@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlglot import exp
 
@@ -13,8 +13,8 @@ from sqlx.plan import AsOfJoin, Fragment, TableLookup
 from sqlx.replay_duckdb import parse_sql
 from sqlx.replay_placement import task_of
 from sqlx.replay_rows import RowShape, Values
-from udtf.logic import Emission, Logic
-from udtf.metrics import ALWAYS, Metrics
+from udtf.logic import Emission, Kept, Logic
+from udtf.metrics import ALWAYS
 from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
 from udtf.operators.table_lookup import TableLookupLogic
 from udtf.record import Side
@@ -22,20 +22,6 @@ from udtf.time import Micros
 
 _BY_STREAM_TIME = ("late", "expired", "future", "unmatched_beyond_retention")
 ALWAYS_COUNTED = tuple(dict.fromkeys((*ALWAYS, "future", "matched", "unmatched")))
-
-
-class Kept(Protocol):
-    """A logic as far as its state goes."""
-
-    metrics: Metrics
-
-    def snapshot(self) -> bytes:
-        """All state."""
-        ...
-
-    def restore(self, state: bytes) -> None:
-        """Replace all state by a snapshot's."""
-        ...
 
 
 LogicT = TypeVar("LogicT", bound=Kept)

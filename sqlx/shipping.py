@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +53,8 @@ def repeated_columns(rows: DataFrame, last: Sequence[str] = ()) -> dict[str, str
     """
     plan = rows._jdf.queryExecution().analyzed()
     sources = _sources(plan.plan() if plan.getClass().getSimpleName() == "WithCTE" else plan)
-    kept: dict[str, str] = {}
-    copies: dict[str, str] = {}
-    for name in sorted(rows.columns, key=lambda name: name in last):
-        source = sources.get(name)
-        if source is not None and kept.setdefault(source, name) != name and name.startswith(("__a", "_l")):
-            copies[name] = kept[source]
-    return copies
+    names = sorted(rows.columns, key=lambda name: name in last)
+    return _same(names, sources, lambda name: name.startswith(("__a", "_l")))
 
 
 def live_copies(rows: DataFrame, needed: Sequence[str]) -> dict[str, str]:
@@ -72,11 +67,17 @@ def live_copies(rows: DataFrame, needed: Sequence[str]) -> dict[str, str]:
     state = rows.sparkSession._jsparkSession.sessionState()
     # Spark optimises a streaming frame only when it runs; projections over projections become one here.
     sources = _sources(state.optimizer().execute(rows._jdf.queryExecution().analyzed()))
+    names = sorted(rows.columns, key=lambda name: not name.startswith(tuple(needed)))
+    return _same(names, sources, lambda name: not name.startswith(tuple(needed)))
+
+
+def _same(names: Sequence[str], sources: dict[str, str], may_go: Callable[[str], bool]) -> dict[str, str]:
+    """Of columns with one source the first stays; the others, where they may go, and the one that stays."""
     kept: dict[str, str] = {}
     copies: dict[str, str] = {}
-    for name in sorted(rows.columns, key=lambda name: not name.startswith(tuple(needed))):
+    for name in names:
         source = sources.get(name)
-        if source is not None and kept.setdefault(source, name) != name and not name.startswith(tuple(needed)):
+        if source is not None and kept.setdefault(source, name) != name and may_go(name):
             copies[name] = kept[source]
     return copies
 

@@ -36,14 +36,10 @@ class Emission:
     metrics: Mapping[str, int] = field(default_factory=dict)
 
 
-class Logic(Protocol):
-    """One operator of one task; knows nothing of engines, threads, or where batches are cut."""
+class Kept(Protocol):
+    """A record-by-record logic as far as its state goes."""
 
     metrics: Metrics
-
-    def on_batch(self, rows: Sequence[Row]) -> Emission:
-        """Take rows in arrival order; the answers never depend on how rows are cut into batches."""
-        ...
 
     def snapshot(self) -> bytes:
         """All state, metrics included; taking it changes nothing."""
@@ -51,6 +47,14 @@ class Logic(Protocol):
 
     def restore(self, state: bytes) -> None:
         """Replace all state by a snapshot's; the answers that follow are as if nothing had happened."""
+        ...
+
+
+class Logic(Kept, Protocol):
+    """One operator of one task; knows nothing of engines, threads, or where batches are cut."""
+
+    def on_batch(self, rows: Sequence[Row]) -> Emission:
+        """Take rows in arrival order; the answers never depend on how rows are cut into batches."""
         ...
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -16,8 +16,10 @@ from sqlx.cli.failures import CommandError, message_of
 from sqlx.cli.output import out
 from sqlx.cli.start import started
 from sqlx.connectors.artifacts import CONNECTORS
-from sqlx.doctor.examination import Wanted, examine, run
 from sqlx.doctor.finding import Finding, worst
+
+if TYPE_CHECKING:
+    from sqlx.doctor.examination import Wanted  # it brings PySpark, which the command line starts without
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
@@ -40,6 +42,8 @@ def doctor(
 
     A warning is about something that not everybody needs; what an option names is needed. Exit code 1: a problem.
     """
+    from sqlx.doctor.examination import examine
+
     findings = list(examine(_wanted(port, host, connector, warehouse)))
     if start and worst(findings) != "problem":
         findings.append(_started())
@@ -53,6 +57,8 @@ def doctor(
 
 
 def _wanted(ports: Sequence[int], host: str, connectors: Sequence[str], warehouse: Path | None) -> Wanted:
+    from sqlx.doctor.examination import Wanted
+
     names = [name.lower() for name in connectors]
     for name in names:
         if name not in CONNECTORS:
@@ -62,6 +68,8 @@ def _wanted(ports: Sequence[int], host: str, connectors: Sequence[str], warehous
 
 
 def _started() -> Finding:
+    from sqlx.doctor.examination import run
+
     try:
         with started(None) as spark:
             return run(spark)

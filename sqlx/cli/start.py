@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,14 +93,28 @@ def _quiet_loggers() -> None:
     if not os.environ.get("SQLX_DEBUG"):
         PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    tell_remarks(note)
+
+
+def tell_remarks(say: Callable[[str], None]) -> None:
+    """Show what the compiler wants to say once; who asked first goes on showing it.
+
+    Args:
+        say: shows a line.
+    """
     remarks = logging.getLogger("sqlx")
-    if not any(isinstance(handler, _Notes) for handler in remarks.handlers):
-        remarks.addHandler(_Notes())
+    # By its name: a notebook may have loaded this module anew.
+    if not any(type(handler).__name__ == _Notes.__name__ for handler in remarks.handlers):
+        remarks.addHandler(_Notes(say))
         remarks.propagate = False
 
 
 class _Notes(logging.Handler):
     """What the compiler wants to say once."""
 
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
     def emit(self, record: logging.LogRecord) -> None:
-        note(f"NOTE: {record.getMessage()}")
+        self._say(f"NOTE: {record.getMessage()}")

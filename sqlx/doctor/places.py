@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 from pathlib import Path
 
 from sqlx.doctor.finding import Finding
+from sqlx.serving.options import refusal
 
 SERVED = {10000: "--thrift", 15002: "--connect"}
 """The ports that ``sqlx serve`` takes by default, and the options that name others."""
@@ -25,11 +25,10 @@ def port(number: int, host: str = "127.0.0.1", asked: bool = True) -> Finding:
         asked: whether somebody wants this port; a default one that is taken is only a warning.
     """
     check = f"port {number}"
-    try:
-        with socket.create_server((host, number)):
-            return Finding(check, "ok", "free")
-    except OSError as error:
-        return Finding(check, "problem" if asked else "warning", *_refused(number, error))
+    error = refusal(host, number)
+    if error is None:
+        return Finding(check, "ok", "free")
+    return Finding(check, "problem" if asked else "warning", *_refused(number, error))
 
 
 def _refused(number: int, error: OSError) -> tuple[str, str]:

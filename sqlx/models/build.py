@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from catalog.definitions import part_text
 from sqlx.models.graph import reach
 from sqlx.models.project import Model
 from sqlx.models.statements import DEFINITIONS, Query, definition, listed, query_of, streaming_table, view
@@ -95,7 +96,7 @@ class Builder:
         if self.anew or self._kind(model) != "table":
             self._replace_table(model, self.query(model))
             return "incremental, anew"
-        columns = [f"`{name}`" for name in self.spark.table(model.relation).columns]
+        columns = [part_text(name) for name in self.spark.table(model.relation).columns]
         rows = self.spark.sql(self.query(model, model.again).placed).select(*columns)
         with settings(self.spark, _DYNAMIC):
             rows.write.insertInto(model.relation, overwrite=model.incremental_strategy == "insert_overwrite")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,6 +14,7 @@ from sqlx.cli.failures import CommandError
 from sqlx.cli.output import fetch
 from sqlx.cli.progress import watched
 from sqlx.cli.scripts import Statement, at, split
+from sqlx.cli.start import tell_remarks
 from sqlx.cli.streams import StreamOptions, start_stream
 from sqlx.dialect import LexicalError, tokenize
 from sqlx.notebook.arguments import Options, read
@@ -178,13 +178,6 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)  # noqa: T201 - beside the results, as a notebook shows it
 
 
-class _Remarks(logging.Handler):
-    """What the compiler wants to say once."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        _say(f"NOTE: {record.getMessage()}")
-
-
 def register(shell: InteractiveShell) -> None:
     """Bring the magics into a notebook.
 
@@ -192,7 +185,4 @@ def register(shell: InteractiveShell) -> None:
         shell: IPython's shell, as ``%load_ext`` hands it over.
     """
     shell.register_magics(SqlMagics)
-    logger = logging.getLogger("sqlx")
-    if not any(type(handler).__name__ == _Remarks.__name__ for handler in logger.handlers):
-        logger.addHandler(_Remarks())
-        logger.propagate = False
+    tell_remarks(_say)

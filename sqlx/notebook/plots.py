@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catalog.definitions import part_text
 from sqlx.errors import BindError, RunError, UnsupportedError, did_you_mean
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _drawable(name: str, kind: DataType, number: int) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql.types import DateType, NumericType, StructType, TimestampNTZType, TimestampType
 
-    column, place = F.col(f"`{name.replace('`', '``')}`"), f"c{number}"  # the same column may be asked for twice
+    column, place = F.col(part_text(name)), f"c{number}"  # the same column may be asked for twice
     if isinstance(kind, StructType) and "start" in kind.names:
         return column["start"].cast("timestamp_ntz").alias(place)
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):

@@ -58,14 +58,9 @@ class ConnectServer:
             port = options.connect
             self._server = ours.TlsConnect.start(options.host, port, str(keystore), secret, _INBOUND_BYTES)
 
-    @property
-    def _sessions(self) -> list[Any]:
-        store = _private(self._service.sessionManager(), "sessionStore")
-        return list(store.values())
-
     def sessions(self) -> Iterator[str]:
         """The ids of the Spark sessions that clients have open."""
-        for holder in self._sessions:
+        for holder in list(_private(self._service.sessionManager(), "sessionStore").values()):
             yield str(holder.serverSessionId())
 
     def executions(self) -> dict[str, Any]:

@@ -150,19 +150,20 @@ def _check_ports(options: ServeOptions) -> None:
         if same:
             msg = f"{option} and {same[0]} are both {port}."
             raise CommandError(msg, "Give each a port of its own.")
-        reason = _why_not(options.host, port)
-        if reason:
+        error = refusal(options.host, port)
+        if error is not None:
+            reason = str(error.strerror or error).lower()
             msg = f"{option} {port}: {options.host}:{port} cannot be had: {reason}."
             raise CommandError(msg, f"End what listens there, or give another port to {option}.")
 
 
-def _why_not(host: str, port: int) -> str:
-    """Why a port cannot be listened at; "" where it can."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+def refusal(host: str, port: int) -> OSError | None:
+    """Why a port cannot be listened at; None where it can."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
-        except OSError as error:
-            return str(error.strerror or error).lower()
-    return ""
+    except OSError as error:
+        return error
+    return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catalog.definitions import part_text
 from catalog.statements import literal
 from sqlx.errors import BindError, did_you_mean
+from sqlx.lower_tables import CHANGE_TYPE
 from sqlx.streaming.parse import StreamingTable
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ NOTE = (
     "Kafka gets each row at least once: a micro-batch that runs again after a failure writes its records again. Readers"
     " of a topic with keys see the same last value; others should tell records apart by a column."
 )
-_CHANGE_TYPE = "_change_type"
 _OURS = frozenset({"value.format", "value.schema", "key.format", "key.schema", "key.columns"})
 _FORMATS = ("json", "avro", "string")
 
@@ -58,12 +58,12 @@ class KafkaSink:
         if "value.format" not in self._given:
             raise self._error("KAFKA.OPTION_MISSING", option="value.format", example="json")
         keys = self._keys()
-        columns = [name for name in self.live.frame.columns if name != _CHANGE_TYPE or self._shape == "changelog"]
+        columns = [name for name in self.live.frame.columns if name != CHANGE_TYPE or self._shape == "changelog"]
         value_format = self._format("value.format", "json")
         shown = [name for name in columns if name not in keys] if value_format == "string" else columns
         value = self._encoded("value", shown, value_format)
         if self._shape == "upsert":
-            value = f"if({_CHANGE_TYPE} = 'delete', NULL, {value})"
+            value = f"if({CHANGE_TYPE} = 'delete', NULL, {value})"
         key_format = self._format("key.format", "string" if len(keys) == 1 else "json")
         key = [f"{self._encoded('key', keys, key_format)} AS key"] if keys else []
         return self.live.frame.selectExpr(*key, f"{value} AS value")

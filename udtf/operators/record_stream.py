@@ -5,7 +5,7 @@ Correct, and slower than what is compiled: every segment of the changelog holds 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,7 @@ from udtf.operators.window_aggregate_stream_columns import one_array
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from udtf.logic import Logic
-    from udtf.metrics import Metrics
+    from udtf.logic import Kept, Logic
     from udtf.record import Key, LateRow, Row, Update
     from udtf.time import Micros
 
@@ -27,21 +26,7 @@ _STATE_PIECE: Final = 1 << 28  # one value of a column of bytes ends at 2 GB
 _STAMP: Final = pa.timestamp("us", "UTC")
 
 
-class Stored(Protocol):
-    """A record-by-record logic, as far as its state goes."""
-
-    metrics: Metrics
-
-    def snapshot(self) -> bytes:
-        """All state."""
-        ...
-
-    def restore(self, state: bytes) -> None:
-        """Replace all state by a snapshot's."""
-        ...
-
-
-LogicT = TypeVar("LogicT", bound=Stored)
+LogicT = TypeVar("LogicT", bound="Kept")
 
 
 class RecordBacked(Generic[LogicT]):
