@@ -31,10 +31,12 @@ fast: setup ## the tests and doctests that need no Spark
 	$(BIN)/pytest -m "not spark and not kafka and not delta"
 
 spark: setup ## the tests that need Spark, in two processes (ARGS="-n 0" for one)
+	@$(BIN)/python .ci/compile_pyspark.py
 	$(BIN)/pytest $(IN_TWO) -m "spark and not kafka and not delta and not dbt" $(ARGS)
 
 compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, every twentieth live story
 	@.ci/setup-compat
+	@.venv-4.2/bin/python .ci/compile_pyspark.py
 	.venv-4.2/bin/python -m pytest $(IN_TWO) -m compat $(ARGS) tests
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+# Of short runs the second compiler and the parallel collector take more from two cores than they give.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # A first example may compile a kernel, so no example has a deadline.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark import SparkContext
 
 import udtf
 from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
@@ -73,6 +76,25 @@ def test_a_hot_key_is_split_without_changing_an_answer(sides, expected, monkeypa
 
 def test_the_mapped_file(sides, expected):
     assert answer(mapped.as_of_join(*sides, CONFIG, SCHEMA).toArrow()) == expected
+
+
+def test_threads_with_the_same_versions_give_spark_their_file_one_after_the_other(sides, expected, monkeypatch):
+    give, inside, most, met = SparkContext.addFile, [], [], Event()
+
+    def watched(self, path):
+        inside.append(path)
+        most.append(len(inside))
+        if len(inside) > 1:
+            met.set()
+        met.wait(0.3)  # time for another to come in
+        give(self, path)
+        inside.pop()
+
+    monkeypatch.setattr(SparkContext, "addFile", watched)
+    with ThreadPoolExecutor(4) as threads:
+        frames = list(threads.map(lambda _: mapped.as_of_join(*sides, CONFIG, SCHEMA), range(8)))
+    assert most == [1] * 8
+    assert answer(frames[-1].toArrow()) == expected
 
 
 @pytest.mark.parametrize("call", ["'{options}', {union}", "options => '{options}', input => {union}"])

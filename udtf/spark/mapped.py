@@ -14,6 +14,7 @@ import uuid
 from collections import OrderedDict
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ _FOUND: Final = "__found"
 _MATCHED: Final = "__matched"
 #: A worker process outlives its queries; it keeps the index of the last few.
 _KEPT_INDEXES: Final = 4
+#: Spark looks whether a file is there and then copies it: two threads at once with the same versions would both.
+_adding: Final = Lock()
 
 
 def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output_schema: StructType | str) -> DataFrame:
@@ -44,7 +47,8 @@ def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output
 
     sorted_config, versions = sort_versions(config, right.toArrow())
     path = _kept(versions)
-    left.sparkSession.sparkContext.addFile(str(path))
+    with _adding:
+        left.sparkSession.sparkContext.addFile(str(path))
     found = left.withColumn(_FOUND, _looked_up(path.name, sorted_config, _fields(output_schema)))
     if not config.is_left:
         found = found.filter(f"{_FOUND}.{_MATCHED}")
