@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 # Two sessions at once keep two cores busy where one waits for micro-batches.
-IN_TWO := -n 2 --dist loadfile
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # The PySpark that runs is the one in .venv, whatever else the machine has.
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PYTHON

@@ -37,6 +37,10 @@ COMPAT = (
 )
 
 
+# What takes longest goes first: of two processes neither then waits for the other at the end.
+LONG = ("tests/spark/test_live_semantics.py", "tests/spark/test_kills.py")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--complete", action="store_true", help="rewrite golden files with what the tests got")
 
@@ -54,7 +58,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever asks for the session is a Spark test: the marker cannot be forgotten."""
+    """Whoever asks for the session is a Spark test: the marker cannot be forgotten. Long files come first."""
+    items.sort(key=lambda item: LONG.index(item.location[0]) if item.location[0] in LONG else len(LONG))
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")

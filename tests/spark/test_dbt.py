@@ -11,6 +11,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,11 @@ from sqlx.cli.app import app
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest.importorskip("dbt.adapters.spark", reason="pip install 'sqlx-temporal[dbt]'")
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("dbt") is None, reason="pip install 'sqlx-temporal[dbt]'"),  # to import it takes long
+]
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = ROOT / "sql_examples" / "dbt"

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,12 @@ from sqlx.testing import ReplayDriver
 from tests.test_worked_examples import DEDUPLICATIONS, JOINS, deduplication, identified, records, script_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _pytest.mark.structures import ParameterSet
     from pyspark.sql import SparkSession
+
+    from sqlx.slt_case import Case
 
 SEMANTICS = Path(__file__).parents[1] / "semantics"
 COUNTED = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
@@ -48,11 +52,15 @@ AT_ONCE = 2  # queries that run side by side; each has its own session
 
 @dataclass(frozen=True)
 class Story:
-    """Records and the query that reads them."""
+    """Records and the query that reads them; the records are read when they are asked for."""
 
     name: str
     script: str
-    records: Records
+    read: Callable[[], Records]
+
+    @cached_property
+    def records(self) -> Records:
+        return self.read()
 
 
 def stories() -> list[Story]:
@@ -60,11 +68,14 @@ def stories() -> list[Story]:
     for path in case_files(SEMANTICS):
         case = read_case(path)
         if "replay" in case.modes and not case.condition:
-            name = f"{path.parent.name}/{path.stem}"
-            found.append(Story(name, case.script, records_of(case, read_script(case.script))))
-    found += [Story(f"worked/{c['id']}", script_of(c["op"]), records(c)) for c in JOINS]
-    found += [Story(f"worked/{c['id']}", deduplication(c["op"]), identified(c)) for c in DEDUPLICATIONS]
+            found.append(Story(f"{path.parent.name}/{path.stem}", case.script, partial(recorded, case)))
+    found += [Story(f"worked/{c['id']}", script_of(c["op"]), partial(records, c)) for c in JOINS]
+    found += [Story(f"worked/{c['id']}", deduplication(c["op"]), partial(identified, c)) for c in DEDUPLICATIONS]
     return [story for story in found if story.name not in NOT_LIVE]
+
+
+def recorded(case: Case) -> Records:
+    return records_of(case, read_script(case.script))
 
 
 STORIES = {story.name: story for story in stories()}

@@ -47,10 +47,14 @@ FILES = {
     "SELECT o.id, r.rate FROM {{ ref('orders') }} o\n"
     "LEFT JOIN {{ ref('rates') }} r AS OF o.ts ON o.currency = r.currency",
 }
-ORDERS = "INSERT INTO folder_raw.orders VALUES {}"
+# One file each: of two, which are written at once, either may arrive first.
+ORDERS = "INSERT INTO folder_raw.orders SELECT /*+ COALESCE(1) */ * FROM VALUES {}"
 FIRST = "(1, 'USD', TIMESTAMP '2026-03-02 09:30:00'), (2, 'USD', TIMESTAMP '2026-03-02 10:30:00')"
 SECOND = "(3, 'USD', TIMESTAMP '2026-03-02 11:00:00'), (4, 'USD', TIMESTAMP '2026-03-03 08:00:00')"
-RATES = "VALUES ('USD', 1.0D, TIMESTAMP '2026-03-02 09:00:00'), ('USD', 2.0D, TIMESTAMP '2026-03-02 10:00:00')"
+RATES = (
+    "SELECT /*+ COALESCE(1) */ * FROM VALUES ('USD', 1.0D, TIMESTAMP '2026-03-02 09:00:00'), "
+    "('USD', 2.0D, TIMESTAMP '2026-03-02 10:00:00')"
+)
 
 
 @pytest.fixture(autouse=True)
