@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -68,7 +68,13 @@ def has_own_sequence(script: Script) -> bool:
 
 
 def run_live(
-    spark: SparkSession, script: Script, records: Records, cuts: Sequence[int], query: str = "", tasks: int = 1
+    spark: SparkSession,
+    script: Script,
+    records: Records,
+    cuts: Sequence[int],
+    query: str = "",
+    tasks: int = 1,
+    conf: Mapping[str, str] | None = None,
 ) -> LiveAnswer:
     """Run a script's query live.
 
@@ -79,12 +85,13 @@ def run_live(
         cuts: how many records each micro-batch has; the last takes the rest.
         query: the query's text.
         tasks: TASKS of the query.
+        conf: further settings of that session.
 
     Raises:
         PySparkException: the query is refused, or fails.
     """
     session = spark.newSession()
-    for name, value in {**stream_conf(session, tasks), "sqlx.tasks": str(tasks)}.items():
+    for name, value in {**stream_conf(session, tasks), "sqlx.tasks": str(tasks), **(conf or {})}.items():
         session.conf.set(name, value)
     with tempfile.TemporaryDirectory(prefix="sqlx-live-") as folder:
         for name in script.pushed:

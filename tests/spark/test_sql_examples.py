@@ -33,7 +33,7 @@ CREATE VIEW weather AS
   SELECT origin, time_hour, visib, CASE WHEN wind_speed < 200 THEN wind_speed END AS wind
   FROM '{data}/weather.parquet';
 CREATE VIEW times AS SELECT origin, time_hour FROM weather;
-CREATE VIEW joined AS
+CREATE TABLE joined AS
   SELECT f.*, t.time_hour AS observed_at,
     t.time_hour IS NOT NULL AND f.scheduled_at - t.time_hour <= INTERVAL 2 HOURS AS hit
   FROM flights f ASOF LEFT JOIN times t ON f.origin = t.origin AND f.scheduled_at >= t.time_hour;
@@ -112,7 +112,7 @@ def test_known_as_of(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyCon
     # Known an hour before is what was observed 80 minutes before: the report comes 20 minutes after the observation.
     expected = oracle.sql(
         "WITH early AS (SELECT *, scheduled_at - INTERVAL 80 MINUTES AS briefed_at FROM joined), "
-        "both_ AS (SELECT e.*, t.time_hour AS known FROM early e ASOF JOIN times t "
+        "both_ AS MATERIALIZED (SELECT e.*, t.time_hour AS known FROM early e ASOF JOIN times t "
         "ON e.origin = t.origin AND e.briefed_at >= t.time_hour) "
         "SELECT if(k.visib < 3, 'poor', 'good'), if(a.visib < 3, 'poor', 'good'), count(*), avg(dep_delay) "
         "FROM both_ b JOIN weather a ON a.origin = b.origin AND a.time_hour = b.observed_at "
