@@ -36,7 +36,6 @@ spark: setup ## the tests that need Spark, in two processes (ARGS="-n 0" for one
 
 compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, every twentieth live story
 	@.ci/setup-compat
-	@.venv-4.2/bin/python .ci/compile_pyspark.py
 	.venv-4.2/bin/python -m pytest $(IN_TWO) -m compat $(ARGS) tests/spark
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too

@@ -27,9 +27,8 @@ def is_wanted(name: str) -> bool:
 def compile_zip(path: Path) -> int:
     """Add the compiled modules to an archive of sources; how many, none where they are there."""
     with zipfile.ZipFile(path) as archive:
-        infos = {info.filename: info for info in archive.infolist()}
-        sources = {name: archive.read(name) for name in infos if is_wanted(name)}
-    missing = {name: source for name, source in sources.items() if f"{name}c" not in infos}
+        names = set(archive.namelist())
+        missing = {name: archive.read(name) for name in names if is_wanted(name) and f"{name}c" not in names}
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         for name, source in missing.items():
             plain, compiled = Path(folder) / "m.py", Path(folder) / "m.pyc"
