@@ -52,18 +52,19 @@ def run_dbt(arguments: Sequence[str], warehouse: Path | None = None) -> None:
         CommandError: dbt is not there, or it does not understand the arguments.
         typer.Exit: dbt's exit code, where it is not 0.
     """
-    runner = _runner()
     passed, chosen = taken_out(arguments, "--warehouse")
     project = project_folder(passed)
     if (project / "profiles.yml").exists():  # dbt itself looks into the current folder only
         os.environ.setdefault("DBT_PROFILES_DIR", str(project))
-    if not needs_spark(passed):
+    has_tables = needs_spark(passed)
+    if has_tables and not (project / "dbt_project.yml").exists():
+        msg = f"There is no dbt project in {project}: it has no dbt_project.yml."
+        raise CommandError(msg, "Go into the folder of a project, or name it: --project-dir DIR.")
+    runner = _runner()
+    if not has_tables:
         _finish(_invoke(runner, passed))
         return
     home = Path(chosen) if chosen else warehouse or project / WAREHOUSE
-    if not (project / "dbt_project.yml").exists():
-        msg = f"There is no dbt project in {project}: it has no dbt_project.yml."
-        raise CommandError(msg, "Go into the folder of a project, or name it: --project-dir DIR.")
     with started(home) as spark:
         from sqlx.cli.streams import stop_leftovers
 

@@ -193,7 +193,7 @@ def thrift_port(tmp_path: Path) -> Iterator[int]:
 @pytest.mark.dbt  # a session of their own each: `make dbt` runs them
 def test_plain_dbt_builds_the_project_over_thrift(thrift_port: int, project: Path) -> None:
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("dbt")), "build", "--target", "thrift", "--no-use-colors"],
+        [sys.executable, "-c", "from dbt.cli.main import cli; cli()", "build", "--target", "thrift", "--no-use-colors"],
         cwd=project,
         env={**os.environ, "SQLX_THRIFT_PORT": str(thrift_port), "SQLX_POLL_SECONDS": "0"},
         capture_output=True,
