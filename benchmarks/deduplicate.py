@@ -23,7 +23,7 @@ from rich.console import Console
 from benchmarks import deduplicate_stream, report, stream_report
 from benchmarks.batch_results import HEADER, BatchResults
 from benchmarks.data import Case, make
-from benchmarks.deduplicate_ways import BUCKETS, FLOOR, OURS, PANDAS, POLARS, SparkWays, measure_polars
+from benchmarks.deduplicate_ways import BUCKETS, FLOOR, OURS, PANDAS, POLARS, UNTOUCHED, SparkWays, measure_polars
 from benchmarks.spark_ways import session
 from benchmarks.stream_report import Results, write_json
 
@@ -34,7 +34,7 @@ CASES = (Case("uniform", 10_000, "uniform", versions=1_000), Case("zipf", 10_000
 PANDAS_SMALLER = 10
 QUICK_DIVISOR, QUICK_LIVE_DIVISOR = 500, 250
 _CACHE = Path(".cache/benchmarks")
-_OTHER_ANSWERS = (FLOOR, BUCKETS)
+_OTHER_ANSWERS = (FLOOR, UNTOUCHED, BUCKETS)
 _BARS = ("bar", "measured", "wanted", "met")
 
 
@@ -56,7 +56,7 @@ def run(
             rows = make(case, data).left
             results.add(case, POLARS, measure_polars(rows, output, min(warm, 1), runs), console)
             ways = SparkWays(spark, rows)
-            for way in (FLOOR, BUCKETS, OURS):
+            for way in (FLOOR, UNTOUCHED, BUCKETS, OURS):
                 results.add(case, way, ways.measure(way, output, warm, runs), console)
             few = case.scaled(PANDAS_SMALLER)
             few = Case(f"{case.name}, fewer rows", case.keys, case.spread, few.rows, few.versions)

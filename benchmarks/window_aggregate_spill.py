@@ -1,8 +1,8 @@
 """WHEN FULL SPILL: the memory of the operator with 20 times more open windows than its limit.
 
-No Spark: the operator of one task takes batches in a process of its own. Each batch has other keys, a tenth of those
-that have a window open at a time. Sessions close as they were opened, so many with each batch; tumbling windows all
-close with one batch, whose result is then as large as all that was open, wherever it lay before.
+No Spark: the operator of one task takes batches in a process of its own. Each batch has other keys, a fiftieth of
+those that have a window open at a time. Sessions close as they were opened, so many with each batch; tumbling windows
+all close with one batch, whose result is then as large as all that was open, wherever it lay before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SESSIONS, TUMBLING = "session", "tumbling"
 _SIZE_US = 600_000_000
 _GRACE_US = 5_000_000
 _START_US = 1_700_000_400_000_000  # a tumbling window begins here
-_BATCHES_PER_SIZE = 10
+_BATCHES_PER_SIZE = 50  # what one batch brings has to fit the limit: a fiftieth of what is open
 _BATCHES = 4 * _BATCHES_PER_SIZE
 _SPAN_US = _SIZE_US // _BATCHES_PER_SIZE
 _HASH_FACTOR = np.int64(0x9E3779B97F4A7C1)
@@ -149,7 +149,7 @@ def _run(windows: str, name: str, limit: int, opened: int, most: int | None) -> 
     _PROCESS.joinpath("clear_refs").write_text("5", encoding="ascii")  # Linux: the peak begins anew
     before, seconds = _peak_bytes(), []
     for number in range(_BATCHES):
-        batch = _batch(number, 2 * limit, opened)
+        batch = _batch(number, 20 * limit // _BATCHES_PER_SIZE, opened)
         started = time.perf_counter()
         emitted = operator.on_batch([batch])
         seconds.append(time.perf_counter() - started)
@@ -180,11 +180,11 @@ def _load(config: WindowAggregateConfig) -> None:
 
     operator = WindowAggregateStream(replace(config, max_rows=None if config.max_rows is None else 20))
     for number in range(_BATCHES):
-        operator.on_batch([_batch(number, 100, 500)])
+        operator.on_batch([_batch(number, 100, 2500)])
 
 
 def _batch(number: int, rows: int, opened: int) -> pa.Table:
-    """The rows of a tenth of a window's length, in order of time.
+    """The rows of a part of a window's length, in order of time.
 
     Args:
         number: of the batch.
