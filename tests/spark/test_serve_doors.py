@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyspark
 import pytest
 
 from sqlx.serving.health import ask
 from sqlx.serving.users import add_user
-from tests.spark.server import ServerProcess, refusal, rows
+from tests.spark.ldap_server import ldap_server
+from tests.spark.server import ServerProcess, java, refusal, rows
 
 CERTIFICATE, KEY = (Path(__file__).parent / "tls" / name for name in ("cert.pem", "key.pem"))
+JARS = Path(pyspark.__file__).parent / "jars" / "*"
 PASSWORD = "a long: secret"
+WITHOUT_SPACE = "another-one"  # beeline cuts what it is given at spaces, a password in a file as well
 LONG = "SELECT count(*) FROM range(1000000000000) WHERE id % 3 = hash(id)"
 CLIENT = f"""
 import sys
@@ -54,6 +58,7 @@ def _collected() -> Iterator[None]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     home = tmp_path_factory.mktemp("doors")
     add_user(home / "users", "anna", PASSWORD)
+    add_user(home / "users", "berta", WITHOUT_SPACE)
     tls = ["--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY)]
     found = ServerProcess(home, "--host", "0.0.0.0", "--users", str(home / "users"), *tls, "--statement-timeout", "8s")
     yield found
@@ -102,6 +107,20 @@ def test_a_user_comes_in_by_jdbc_and_statements_end_in_time(server: ServerProces
 @pytest.mark.parametrize(("user", "password"), [("anna", "a long: Secret"), ("otto", PASSWORD), ("anna", "x")])
 def test_a_wrong_login_is_refused_by_jdbc(server: ServerProcess, user: str, password: str) -> None:
     assert "Error validating the login" in refusal(jdbc, server, user, password)
+
+
+def test_beeline_comes_in_over_tls(server: ServerProcess, tmp_path: Path) -> None:
+    trusted = tmp_path / "trusted.p12"
+    store = ["-keystore", str(trusted), "-storetype", "PKCS12", "-storepass", "changeit"]
+    keytool = Path(java("", jars=[])[0]).with_name("keytool")
+    subprocess.run([keytool, "-importcert", "-noprompt", "-file", str(CERTIFICATE), *store], check=True, timeout=60)
+    url = f"jdbc:hive2://localhost:{server.thrift}/default;ssl=true;sslTrustStore={trusted};trustStorePassword=changeit"
+    beeline = java("org.apache.hive.beeline.BeeLine", "-u", url, "-n", "berta", "-e", "SELECT 6 * 7 AS n", jars=[JARS])
+    for password, is_right in ((WITHOUT_SPACE, True), ("Another-one", False)):
+        command = [*beeline, "-p", password, "--outputformat=tsv2"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert ("42" in done.stdout.split()) == is_right, (done.stdout, done.stderr)
+        assert ("Error validating the login" in done.stderr) != is_right, done.stderr
 
 
 def test_plain_text_is_refused_by_jdbc(server: ServerProcess) -> None:
@@ -160,3 +179,24 @@ def test_nothing_else_listens_to_other_machines(server: ServerProcess) -> None:
         server.connect,
         server.health,
     }
+
+
+def test_an_ldap_server_says_who_may_in(tmp_path: Path) -> None:
+    from pyhive import hive
+
+    def bound(user: str, password: str) -> list[tuple[Any, ...]]:
+        with closing(hive.connect("127.0.0.1", server.thrift, auth="LDAP", username=user, password=password)) as client:
+            return rows(client, "SELECT 6 * 7")
+
+    with ldap_server({"uid=anna,ou=people,dc=example,dc=org": PASSWORD}) as url:
+        server = ServerProcess(tmp_path, "--ldap", url, "--ldap-base", "ou=people,dc=example,dc=org")
+        try:
+            assert f"who may in whom {url} lets in" in server.said
+            assert bound("anna", PASSWORD) == [(42,)]
+            for user, password in (("anna", "a long: Secret"), ("otto", PASSWORD)):
+                assert "Error validating the login" in refusal(bound, user, password)
+                assert call(server, f"{user}:{password}", tls=False) == "UNAUTHENTICATED"
+            assert call(server, "", tls=False) == "UNAUTHENTICATED"
+            assert call(server, f"anna:{PASSWORD}", tls=False) != "UNAUTHENTICATED"
+        finally:
+            server.stop()
