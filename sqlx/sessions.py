@@ -28,7 +28,7 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # With a bound in bytes Spark adds up the sizes of all columns for every row that it writes, a fifth of the time
     # of a deduplication: batches are bounded by rows only, few enough for rows of many kilobytes.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.ui.showConsoleProgress": "false",
 }

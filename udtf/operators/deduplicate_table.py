@@ -38,10 +38,19 @@ def _arrivals(config: DeduplicateConfig, rows: pa.Table, keys: list[pa.Array], o
     time = time_column(rows)
     times = ints(time)
     sequences = sequence_codes(one_chunk(rows["__seq"]))[0][order] if config.has_sequence else np.empty(0, np.int64)
-    hashes = ints(rows["__hash"]) if "__hash" in rows.column_names else Keys(keys).take_own()
     present, missing = presence_of(time), keyless(keys)
     absent = ~present[order] if len(present) else present
-    return Arrivals(hashes[order], times[order], absent, missing[order] if len(missing) else missing, sequences)
+    return Arrivals(
+        _ids(rows, keys)[order], times[order], absent, missing[order] if len(missing) else missing, sequences
+    )
+
+
+def _ids(rows: pa.Table, keys: list[pa.Array]) -> NDArray[np.int64]:
+    """What tells keys apart: their hashes where they have come along, else a number that is the key, else codes."""
+    if "__hash" in rows.column_names:
+        return ints(rows["__hash"])
+    number = ints_of(keys[0]) if len(keys) == 1 else None
+    return Keys(keys).take_own() if number is None else number
 
 
 def _judge(config: DeduplicateConfig, arrivals: Arrivals, keys: list[pa.Array], order: NDArray[np.int64]) -> Judged:

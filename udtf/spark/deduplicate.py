@@ -7,9 +7,10 @@ the answer is the stream's. In order of time no row is late, and the tasks chang
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # its usual name
+from pyspark.sql import types as T  # its usual name
 
 from udtf.operators.deduplicate import deduplicate_table
 from udtf.spark.batch import TASK, in_utc, number_of_tasks
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from udtf.operators.deduplicate import DeduplicateConfig
+
+#: Types whose values are numbers of at most 64 bits, equal where the keys are.
+_NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 def deduplicate(
@@ -39,9 +43,10 @@ def deduplicate(
     if not config.has_sequence and "__arrival0" not in rows.columns:
         rows = rows.withColumn("__arrival0", F.monotonically_increasing_id())  # ties, the same in every run
     tasks = tasks or (configured_tasks(rows.sparkSession) if config.has_sequence else number_of_tasks(rows))
-    hashed = rows.withColumn("__hash", F.xxhash64(*_keys(config)))
+    if not _is_identity(config, rows):
+        rows = rows.withColumn("__hash", _hash(config))
     # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
-    placed = hashed.withColumn(TASK, _task(config, tasks)).repartitionById(tasks, F.col(TASK)).drop(TASK)
+    placed = rows.withColumn(TASK, _task(config, tasks)).repartitionById(tasks, F.col(TASK)).drop(TASK)
     return placed.mapInArrow(partial(_deduplicate_task, config), output_schema)
 
 
@@ -49,9 +54,18 @@ def _keys(config: DeduplicateConfig) -> list[Column]:
     return [F.col(f"__k{number}") for number in range(config.n_keys)]
 
 
+def _hash(config: DeduplicateConfig) -> Column:
+    return F.xxhash64(*_keys(config))
+
+
+def _is_identity(config: DeduplicateConfig, rows: DataFrame) -> bool:
+    """Whether the one key is a number that tells keys apart by itself: a hash of it need not travel."""
+    return config.n_keys == 1 and isinstance(rows.schema["__k0"].dataType, _NUMBERS)
+
+
 def _task(config: DeduplicateConfig, tasks: int) -> Column:
     """By key; rows without one have no duplicates, and go round where they are of no account for stream time."""
-    task = F.pmod(F.col("__hash"), F.lit(tasks)).cast("int")
+    task = F.pmod(_hash(config), F.lit(tasks)).cast("int")
     if config.has_sequence:
         return task
     has_key = F.lit(True)
