@@ -51,7 +51,7 @@ test-wheel: setup ## the wheel in an empty environment: the doctor and the demo 
 kafka: setup ## the tests of Kafka and Delta, with a real broker; fetches their jars once, into .cache
 	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
 	@$(BIN)/python -m benchmarks.kafka_broker
-	$(BIN)/pytest -m "kafka or delta" tests/connectors
+	$(BIN)/pytest $(IN_TWO) -m "kafka or delta" tests/connectors
 
 dbt: setup ## the project in sql_examples/dbt through stock dbt: in process, and over Thrift against `sqlx serve`
 	@.ci/dbt
