@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pyspark import cloudpickle
-from pyspark.sql import functions as F  # its usual name
 
 from benchmarks.measure import Measured, in_own_process, measure
 from benchmarks.peers import THREADS
@@ -37,14 +33,7 @@ SELECT k, ts, id, qty, qty AS rate FROM (
   SELECT *, row_number() OVER (PARTITION BY k, unix_micros(ts) DIV {INTERVAL_US} ORDER BY ts) AS place FROM l)
 WHERE place = 1"""
 
-#: Where ours shuffles a row to.
-_TASK = f"CAST(pmod(xxhash64(k), {THREADS}) AS INT)"
-
 FLOOR_SQL = "SELECT k, ts, id, qty, qty * 2 AS rate FROM l"
-
-
-# Workers need not find this package.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 class SparkWays:
@@ -69,8 +58,8 @@ class SparkWays:
             rows = self.spark.sql("SELECT k, ts, id, qty, qty AS rate FROM l")
             return rows.groupBy("k").applyInPandas(first_of_each, rows.schema)
         if way == UNTOUCHED:
-            placed = self.spark.sql("SELECT k, ts, id, qty FROM l").repartitionById(THREADS, F.expr(_TASK))
-            return placed.mapInArrow(half, placed.schema).withColumn("rate", F.col("qty"))
+            placed = self.spark.sql("SELECT k, ts, id, qty FROM l").repartition(THREADS, "k")
+            return placed.mapInArrow(half, placed.schema).selectExpr("*", "qty AS rate")
         return self.spark.sql({OURS: OURS_SQL, BUCKETS: BUCKETS_SQL, FLOOR: FLOOR_SQL}[way])
 
 

@@ -149,7 +149,7 @@ def _run(windows: str, name: str, limit: int, opened: int, most: int | None) -> 
     _PROCESS.joinpath("clear_refs").write_text("5", encoding="ascii")  # Linux: the peak begins anew
     before, seconds = _peak_bytes(), []
     for number in range(_BATCHES):
-        batch = _batch(number, 20 * limit // _BATCHES_PER_SIZE, opened)
+        batch = _batch(number, TIMES * limit // _BATCHES_PER_SIZE, opened)
         started = time.perf_counter()
         emitted = operator.on_batch([batch])
         seconds.append(time.perf_counter() - started)

@@ -21,8 +21,8 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 # A first example may compile a kernel, so no example has a deadline.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("dev", _COMMON, max_examples=25)
-settings.register_profile("ci", _COMMON, max_examples=60, derandomize=True, print_blob=True)
+settings.register_profile("dev", _COMMON, max_examples=50)
+settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True, print_blob=True)
 settings.register_profile("debug", _COMMON, max_examples=10, verbosity=Verbosity.verbose)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 

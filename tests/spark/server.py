@@ -7,13 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
+_SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _STOPS_WITHIN_SECONDS = 60
 
 
@@ -95,9 +96,14 @@ def refusal(run: Any, *args: Any) -> str:
     return str(refused.value)
 
 
-def java(*words: str, jars: Sequence[Path]) -> list[str]:
-    """The command line of a Java program on Spark's jars."""
+def java_tool(name: str) -> str:
+    """A program of the Java that is in use."""
     from sqlx.java import use_java
 
     use_java()
-    return [str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"), "-cp", ":".join(map(str, jars)), *words]
+    return str(Path(os.environ["JAVA_HOME"]) / "bin" / name)
+
+
+def java(*words: str) -> list[str]:
+    """The command line of a Java program that Spark's jars hold."""
+    return [java_tool("java"), "-cp", str(_SPARK_JARS / "*"), *words]

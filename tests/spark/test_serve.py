@@ -12,13 +12,11 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-import pyspark
 import pytest
 
 from sqlx.serving.health import ask
 from tests.spark.server import ServerProcess, java, refusal, rows
 
-JARS = Path(pyspark.__file__).parent / "jars"
 AS_OF = "SELECT o.id, r.rate FROM o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
 WRONG = AS_OF.replace("o.k = r.k", "o.nope = r.k")
 MOST_ROWS = 1000
@@ -114,7 +112,7 @@ def beeline(home: Home) -> tuple[str, str]:
     script.write_text(SCRIPT)
     options = "--silent=true --showHeader=true --outputformat=csv2 --force=true -f".split()
     url = f"jdbc:hive2://127.0.0.1:{home.server.thrift}/default"
-    program = java("org.apache.hive.beeline.BeeLine", "-u", url, "-n", "x", jars=[JARS / "*"])
+    program = java("org.apache.hive.beeline.BeeLine", "-u", url, "-n", "x")
     done = subprocess.run([*program, *options, str(script)], capture_output=True, text=True, check=False, timeout=240)
     return done.stdout, done.stderr
 

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyspark
 import pytest
 
 from sqlx.serving.health import ask
 from sqlx.serving.users import add_user
 from tests.spark.ldap_server import ldap_server
-from tests.spark.server import ServerProcess, java, refusal, rows
+from tests.spark.server import ServerProcess, java, java_tool, refusal, rows
 
 CERTIFICATE, KEY = (Path(__file__).parent / "tls" / name for name in ("cert.pem", "key.pem"))
-JARS = Path(pyspark.__file__).parent / "jars" / "*"
 PASSWORD = "a long: secret"
 WITHOUT_SPACE = "another-one"  # beeline cuts what it is given at spaces, a password in a file as well
 LONG = "SELECT count(*) FROM range(1000000000000) WHERE id % 3 = hash(id)"
@@ -112,10 +110,10 @@ def test_a_wrong_login_is_refused_by_jdbc(server: ServerProcess, user: str, pass
 def test_beeline_comes_in_over_tls(server: ServerProcess, tmp_path: Path) -> None:
     trusted = tmp_path / "trusted.p12"
     store = ["-keystore", str(trusted), "-storetype", "PKCS12", "-storepass", "changeit"]
-    keytool = Path(java("", jars=[])[0]).with_name("keytool")
-    subprocess.run([keytool, "-importcert", "-noprompt", "-file", str(CERTIFICATE), *store], check=True, timeout=60)
+    keytool = [java_tool("keytool"), "-importcert", "-noprompt"]
+    subprocess.run([*keytool, "-file", str(CERTIFICATE), *store], check=True, timeout=60)
     url = f"jdbc:hive2://localhost:{server.thrift}/default;ssl=true;sslTrustStore={trusted};trustStorePassword=changeit"
-    beeline = java("org.apache.hive.beeline.BeeLine", "-u", url, "-n", "berta", "-e", "SELECT 6 * 7 AS n", jars=[JARS])
+    beeline = java("org.apache.hive.beeline.BeeLine", "-u", url, "-n", "berta", "-e", "SELECT 6 * 7 AS n")
     for password, is_right in ((WITHOUT_SPACE, True), ("Another-one", False)):
         command = [*beeline, "-p", password, "--outputformat=tsv2"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -43,19 +43,15 @@ def deduplicate(
     if not config.has_sequence and "__arrival0" not in rows.columns:
         rows = rows.withColumn("__arrival0", F.monotonically_increasing_id())  # ties, the same in every run
     tasks = tasks or (configured_tasks(rows.sparkSession) if config.has_sequence else number_of_tasks(rows))
-    if not _is_identity(config, rows):
-        rows = rows.withColumn("__hash", _hash(config))
+    hashed = rows.withColumn("__hash", F.xxhash64(*_keys(config))).withColumn(TASK, _task(config, tasks))
+    travelling = hashed.drop("__hash") if _is_identity(config, rows) else hashed
     # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
-    placed = rows.withColumn(TASK, _task(config, tasks)).repartitionById(tasks, F.col(TASK)).drop(TASK)
+    placed = travelling.repartitionById(tasks, F.col(TASK)).drop(TASK)
     return placed.mapInArrow(partial(_deduplicate_task, config), output_schema)
 
 
 def _keys(config: DeduplicateConfig) -> list[Column]:
     return [F.col(f"__k{number}") for number in range(config.n_keys)]
-
-
-def _hash(config: DeduplicateConfig) -> Column:
-    return F.xxhash64(*_keys(config))
 
 
 def _is_identity(config: DeduplicateConfig, rows: DataFrame) -> bool:
@@ -65,7 +61,7 @@ def _is_identity(config: DeduplicateConfig, rows: DataFrame) -> bool:
 
 def _task(config: DeduplicateConfig, tasks: int) -> Column:
     """By key; rows without one have no duplicates, and go round where they are of no account for stream time."""
-    task = F.pmod(_hash(config), F.lit(tasks)).cast("int")
+    task = F.pmod(F.col("__hash"), F.lit(tasks)).cast("int")
     if config.has_sequence:
         return task
     has_key = F.lit(True)
