@@ -73,16 +73,6 @@ class Versions:
             names.append("__reason")
         return _table(columns, names, len(places))
 
-    def look_up(self, left: pa.Table) -> pa.StructArray:
-        """The right payload of every left row, `__reason` with `with_reason`, and `__matched`."""
-        places, reasons, matches = self._look_up(left)
-        columns = [one_chunk(column) for column in self._gather(places, has_gaps=matches < len(places))]
-        names = list(self._config.right_columns)
-        if self._config.with_reason:
-            columns.append(_REASON_NAMES.take(pa.array(reasons)))
-            names.append("__reason")
-        return pa.StructArray.from_arrays([*columns, pa.array(places >= 0)], [*names, "__matched"])
-
     def _own_codes(self, time: pa.Array) -> NDArray[np.int64]:
         """Codes of the versions; one without a time or a key is never stored (A, 4.1)."""
         codes = self._keys.take_own()
