@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from udtf.operators.as_of_tables import Versions
 
 #: Left rows are answered so many at a time, or so many bytes: a look-up has a cost per call.
-_ANSWERED_ROWS: Final = 1 << 18
+_ANSWERED_ROWS: Final = 1 << 16
 _ANSWERED_BYTES: Final = 64 << 20
 #: A worker process outlives its queries; it keeps the index of the last few.
 _KEPT_INDEXES: Final = 4
@@ -79,12 +79,16 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _kept(versions: pa.Table) -> Path:
     """The versions as a file; the same ones are the same file, however often a long-lived driver is asked for them."""
-    draft = _directory() / f"{uuid.uuid4().hex}.draft"
-    with pa.ipc.new_file(draft, versions.schema) as out:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, versions.schema) as out:
         out.write_table(versions)
-    with draft.open("rb") as written:
-        digest = hashlib.file_digest(written, "sha256").hexdigest()
-    return draft.replace(draft.with_name(f"as_of_{digest[:32]}.arrow"))
+    data = sink.getvalue()
+    path = _directory() / f"as_of_{hashlib.sha256(data).hexdigest()[:32]}.arrow"
+    if not path.exists():
+        draft = path.with_suffix(f".{uuid.uuid4().hex}")
+        draft.write_bytes(data)
+        draft.replace(path)
+    return path
 
 
 @cache
