@@ -250,6 +250,38 @@ def test_what_is_spilled_is_as_if_it_had_stayed(case, restarts, hashes, max_rows
     assert found[2] == {name: counted.get(name, 0) for name in found[2]}
 
 
+@st.composite
+def many_keys(draw):
+    """Windows of keys that hardly come again, most of them beyond the limit, and rows in about the order of time."""
+    drift, span = draw(st.integers(1, 3)), draw(st.integers(0, 4))
+    row = st.tuples(st.tuples(st.integers(0, 50)), st.integers(-span, span), st.tuples(SMALL))
+    rows = [
+        (key, time + n * drift, value)
+        for n, (key, time, value) in enumerate(draw(st.lists(row, min_size=10, max_size=40)))
+    ]
+    config = WindowAggregateConfig(
+        draw(WINDOWS.filter(lambda window: window.kind != "none")),
+        draw(st.integers(0, 8)),
+        "final",
+        n_keys=1,
+        aggregates=(Aggregate("count"), Aggregate("sum", 1)),
+        max_rows=draw(st.integers(0, 4)),
+        when_full="spill",
+        max_future_us=draw(st.none() | st.integers(0, 20)),
+    )
+    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), min_size=2, max_size=8)))
+    return config, ([pa.int64()], [pa.int32()]), rows, cuts
+
+
+@given(many_keys(), RESTARTS)
+def test_what_is_spilled_closes_when_it_would_have_here(case, restarts):
+    config, types, rows, cuts = case
+    answers, late, counted = by_record(config, rows)
+    found = by_batch(new_stream, config, table_of(config, types, rows, "exact"), cuts, restarts)
+    assert found[:2] == (answers, late)
+    assert found[2] == {name: counted.get(name, 0) for name in found[2]}
+
+
 @given(cases(), st.none() | st.integers(0, 2))
 def test_what_is_idle_closes_in_order(case, spill_beyond):
     config, types, rows, _ = case

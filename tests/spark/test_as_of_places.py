@@ -179,7 +179,7 @@ def test_merge_is_read_and_left_to_the_table_format(db):
 
 @pytest.mark.parametrize("kind", ["", "EXTENDED", "FORMATTED", "COST"])
 def test_explain(db, kind):
-    assert "MapInArrow" in db.sql(ours(f"EXPLAIN {kind} {JOINED}")).collect()[0][0]
+    assert "as_of_join(" in db.sql(ours(f"EXPLAIN {kind} {JOINED}")).collect()[0][0]
 
 
 def test_explain_temporal_says_how_it_runs(db):

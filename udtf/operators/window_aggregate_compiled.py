@@ -40,6 +40,7 @@ for _part in (
     loops.add,
     loops.add_to_cumulating,
     loops.add_to_window,
+    batches.leave_away,
     batches.fold_into,
     batches.note,
     sessions.add_to_session,

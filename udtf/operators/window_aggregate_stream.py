@@ -6,6 +6,7 @@ What is compiled is said by `window_aggregate_stream_plan.is_compiled`; for the 
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,13 +15,14 @@ import pyarrow as pa
 from udtf.logic import Segment, StreamEmission
 from udtf.operators import window_aggregate_stream_slots as slots
 from udtf.operators.stream_rows import hashes_of, is_present, micros_of
+from udtf.operators.window_aggregate_stream_batch import NOTHING_AWAY
 from udtf.operators.window_aggregate_stream_cold import Spill
 from udtf.operators.window_aggregate_stream_columns import one_array
 from udtf.operators.window_aggregate_stream_output import Output
 from udtf.operators.window_aggregate_stream_store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from udtf.operators.window_aggregate_stream_batch import Found
 
 _WINDOWS: Final = "windows"
-_NEVER: Final = 2**62
 #: Greatest so far, in the clock and in segments.
 _MAXIMA: Final = {
     "suppression_buffer_count_max": slots.MOST_OPEN,
@@ -68,10 +69,14 @@ class WindowAggregateStream:
         before = self._numbers()
         column = one_array(rows["__time"])
         times, present = micros_of(column), is_present(column)
+        away = NOTHING_AWAY
         if self._spill.is_on:
-            self._spill.bring(hashes_of(rows), int(times[present].max()) if present.any() else None)
-        found = store.fold(rows, times, ~present if column.null_count else np.empty(0, np.bool_))
-        output = self._output.of(rows, found, store)
+            self._spill.bring(hashes_of(rows))
+            away = self._spill.away(int(times[present].max()) if present.any() else None)
+        found = store.fold(rows, times, ~present if column.null_count else np.empty(0, np.bool_), away)
+        output = self._output.of(rows, found, store, self._spill.close() if len(away.ends) else ())
+        if len(away.ends):
+            self._spill.give_back()
         late = self._output.late(rows, found, pa.array(times, mask=~present))
         changed = store.changed()
         has_changed = len(changed) > 0 or before != self._numbers()
@@ -91,10 +96,11 @@ class WindowAggregateStream:
             rows: an input without rows, for its types; this logic knows them.
         """
         store, before = self._store, self._numbers()
+        spilled: Iterable[pa.Table] = ()
         if self.config.is_final:
-            self._spill.bring(np.empty(0, np.int64), _NEVER)
-            store.close_all()
-        output = Output(self.config).finals(pa.table({}), store)
+            store.close_all(self._spill.last_end)
+            spilled = self._spill.forget()
+        output = Output(self.config).finals(pa.table({}), store, spilled)
         delta = self._segment(store.changed()) if before != self._numbers() else None
         store.release()
         return StreamEmission(output, (), {"emitted": len(output), "idle_closed": len(output), **self._gauges()}, delta)
@@ -112,14 +118,16 @@ class WindowAggregateStream:
         store, numbers = self._store, segment.numbers
         windows = segment.tables.get(_WINDOWS)
         now = numbers["stream_time"]
-        self._spill.bring(np.empty(0, np.int64) if windows is None else hashes_of(windows), now)
+        self._spill.bring(np.empty(0, np.int64) if windows is None else hashes_of(windows))
         if windows is not None and len(windows):
             store.put(windows)
         if now is not None:
             store.clock[slots.NOW], store.clock[slots.IS_SET] = now, 1
         for name, place in _MAXIMA.items():
             store.clock[place] = numbers.get(name) or 0
-        store.close()  # what a segment left behind was given out when it was written
+        # What a segment left behind was given out when it was written.
+        store.close()
+        deque(self._spill.forget(), maxlen=0)
         store.release()
         if self._spill.is_on:
             self._spill.evict(np.empty(0, np.int64))

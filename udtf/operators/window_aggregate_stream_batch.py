@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
 
 from udtf.operators.window_aggregate_stream_folds import OVERFLOW, fold_row
 from udtf.operators.window_aggregate_stream_slots import (
+    AWAY,
     BYTES,
     BYTES_OPEN,
     CODE,
+    COUNT_OPEN,
     END,
     NOW,
     OVERFLOWN,
+    SPILLED,
     START,
     STOP,
     TIME,
@@ -19,6 +24,11 @@ from udtf.operators.window_aggregate_stream_slots import (
     horizon,
     touch,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LEAST: Final = -(2**63)
 
 # What `Shape.kind` can be.
 NONE: Final = 0
@@ -65,6 +75,18 @@ class Shape(NamedTuple):
     most_updates: int
 
 
+class Away(NamedTuple):
+    """Spilled windows that no row of a batch is for, but that it may close: how many of each end, and their bytes."""
+
+    ends: Any
+    rows: Any
+    sizes: Any
+
+
+NOTHING: Final = np.empty(0, np.int64)
+NOTHING_AWAY: Final = Away(NOTHING, NOTHING, NOTHING)
+
+
 class Batch(NamedTuple):
     """Rows: codes of their keys, times, those without a time (empty: none), arguments, and which aggregates count."""
 
@@ -74,6 +96,7 @@ class Batch(NamedTuple):
     ints: Any
     floats: Any
     counted: Any
+    away: Any = NOTHING_AWAY
 
 
 class Found(NamedTuple):
@@ -91,6 +114,23 @@ class Found(NamedTuple):
 def shut(shape: Any, clock: Any) -> Any:
     """Windows whose end is below this are closed (B3)."""
     return horizon(clock[NOW], shape.wait) + (0 if shape.inclusive else 1)
+
+
+def shuts(shape: Shape, stream_times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`shut` after each row."""
+    behind = np.where(stream_times < _LEAST + shape.wait, _LEAST, stream_times - shape.wait)
+    return behind + (0 if shape.inclusive else 1)
+
+
+def leave_away(closed: Any, batch: Any, clock: Any) -> None:
+    """What is spilled is open too, until it closes."""
+    away, place = batch.away, clock[AWAY]
+    while place < len(away.ends) and away.ends[place] < closed:
+        clock[SPILLED] -= away.rows[place]
+        clock[COUNT_OPEN] -= away.rows[place]
+        clock[BYTES_OPEN] -= away.sizes[place]
+        place += 1
+    clock[AWAY] = place
 
 
 def fold_into(slot: int, row: int, batch: Any, state: Any, folds: Any, clock: Any) -> None:

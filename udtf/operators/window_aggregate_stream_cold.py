@@ -1,7 +1,8 @@
 """Windows beyond a limit of memory: compressed pages in a file of this process, with WHEN FULL SPILL.
 
 What lies here is in the changelog as well, so that losing it costs a rebuild only. A window comes back when its key has
-a row, or when it closes; then it is as if it had never left. Source: KIP-328 (`spillToDiskWhenFull`), semantics.md A.
+a row; then it is as if it had never left. One that closes without goes from its page to the result, one page at a time.
+Source: KIP-328 (`spillToDiskWhenFull`), semantics.md A.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import pyarrow.compute as pc
 
 from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_slots as slots
+from udtf.operators.window_aggregate_stream_batch import NOTHING_AWAY, Away
 from udtf.operators.window_aggregate_stream_columns import one_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -30,7 +32,33 @@ if TYPE_CHECKING:
 _PAGE_ROWS: Final = 1 << 14
 _PAGE_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="zstd")
 _LEAST_FILE_BYTES: Final = 1 << 20
-_LEAST: Final = -(2**63)
+_BYTES: Final = "__bytes"
+_ALL: Final = 2**63 - 1
+
+
+class Packed:
+    """Integers in as few bytes as their differences need.
+
+    >>> packed = Packed(np.array([1_700_000_000_000_000, 1_700_000_000_000_200]))
+    >>> packed.nbytes, packed.values().tolist()[1]
+    (2, 1700000000000200)
+    """
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        """Keep at least one value."""
+        self._least = values.min()
+        above = values - self._least
+        self._above = above.astype(np.min_scalar_type(above.max()) if above.min() >= 0 else np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of them."""
+        return int(self._above.nbytes)
+
+    def values(self) -> NDArray[np.int64]:
+        """The integers."""
+        values: NDArray[np.int64] = self._above.astype(np.int64) + self._least
+        return values
 
 
 @dataclass
@@ -39,16 +67,32 @@ class Page:
 
     Attributes:
         start, size: where its bytes are in the file.
-        hashes: of the keys of its windows.
+        hashes: of the keys of its windows, half of each: a window of another key that comes back does no harm.
         ends: of its windows, ascending.
+        sizes: of its windows, bytes, as they count while they are open.
         is_here: which of them were not taken yet.
     """
 
     start: int
     size: int
-    hashes: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    hashes: NDArray[np.int32]
+    ends: Packed
+    sizes: Packed
     is_here: NDArray[np.bool_]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is known of it."""
+        return self.hashes.nbytes + self.ends.nbytes + self.sizes.nbytes + self.is_here.nbytes
+
+    def closing(self, shut: int) -> NDArray[np.bool_]:
+        """Which of its windows are here and end below `shut`."""
+        return self.is_here & (self.ends.values() < shut)
+
+    def away(self, shut: int) -> Away:
+        """The same, counted by end."""
+        wanted = self.closing(shut)
+        return _by_end(self.ends.values()[wanted], np.ones(len(wanted), np.int64)[wanted], self.sizes.values()[wanted])
 
 
 class Pages:
@@ -63,44 +107,64 @@ class Pages:
     @property
     def nbytes(self) -> int:
         """Memory of what is known of the pages."""
-        return sum(page.hashes.nbytes + page.ends.nbytes + page.is_here.nbytes for page in self._pages)
+        return sum(page.nbytes for page in self._pages)
 
     def put(self, windows: pa.Table) -> None:
-        """Add windows as `Store.table` has them."""
+        """Add windows as `Store.table` has them, and their bytes."""
         ordered = windows.take(pc.sort_indices(windows, sort_keys=[("__we", "ascending")]))
         for start in range(0, len(ordered), _PAGE_ROWS):
             self._write(ordered.slice(start, _PAGE_ROWS))
 
-    def take(self, hashes: NDArray[np.int64], shut: int) -> list[pa.Table]:
-        """Take out the windows of some keys (of all with their hashes), and all that end below `shut`."""
-        found = []
-        for page in self._pages:
-            wanted = page.is_here & ((page.ends < shut) | np.isin(page.hashes, hashes))
-            if wanted.any():
-                found.append(self._read(page).filter(pa.array(wanted)))
-                page.is_here &= ~wanted
-        if found:
-            self._tidy()
-        return found
+    def take(self, hashes: NDArray[np.int64]) -> list[pa.Table]:
+        """Take out the windows of some keys (of all with their hashes)."""
+        halves = np.unique(hashes.astype(np.int32))
+        return list(self._take_each(lambda page: page.is_here & np.isin(page.hashes, halves)))
+
+    def leave(self, shut: int) -> Iterator[pa.Table]:
+        """Take out all that end below `shut`, page by page."""
+        return self._take_each(lambda page: page.closing(shut))
+
+    def away(self, shut: int) -> Away:
+        """The windows that end below `shut`, counted by end; they stay."""
+        found = [NOTHING_AWAY, *(page.away(shut) for page in self._pages)]
+        return _by_end(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def all(self) -> Iterator[pa.Table]:
         """All windows; they stay."""
         for page in self._pages:
             yield self._read(page).filter(pa.array(page.is_here))
 
+    def _take_each(self, wanted_of: Callable[[Page], NDArray[np.bool_]]) -> Iterator[pa.Table]:
+        is_changed = False
+        for page in self._pages:
+            wanted = wanted_of(page)
+            if wanted.any():
+                yield self._read(page).filter(pa.array(wanted))
+                page.is_here &= ~wanted
+                is_changed = True
+        if is_changed:
+            self._tidy()
+
     def _write(self, windows: pa.Table) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sqlx-windows-")  # noqa: SIM115  # as long as these pages
-            weakref.finalize(self, self._file.close)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, windows.schema, options=_PAGE_OPTIONS) as writer:
             writer.write_table(windows)
         data = sink.getvalue()
-        self._file.seek(self._file_bytes)
-        self._file.write(data)
-        hashes, ends = (one_array(windows[name]).to_numpy().copy() for name in ("__hash", "__we"))
-        self._pages.append(Page(self._file_bytes, data.size, hashes, ends, np.ones(len(windows), np.bool_)))
-        self._file_bytes += data.size
+        start = self._append(data)
+        hashes, ends, sizes = (one_array(windows[name]).to_numpy() for name in ("__hash", "__we", _BYTES))
+        is_here = np.ones(len(windows), np.bool_)
+        page = Page(start, data.size, hashes.astype(np.int32), Packed(ends), Packed(sizes), is_here)
+        self._pages.append(page)
+
+    def _append(self, data: bytes | pa.Buffer) -> int:
+        """Write to the end of the file, and say where that was."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="sqlx-windows-")  # noqa: SIM115  # as long as these pages
+            weakref.finalize(self, self._file.close)
+        start = self._file_bytes
+        self._file.seek(start)
+        self._file_bytes += self._file.write(data)
+        return start
 
     def _read(self, page: Page) -> pa.Table:
         assert self._file is not None, "a page has been written"
@@ -116,12 +180,17 @@ class Pages:
         if rest:
             self.put(pa.concat_tables(rest))
         if self._file_bytes > _LEAST_FILE_BYTES + 2 * sum(page.size for page in self._pages):
-            kept = list(self.all())
-            if self._file is not None:
-                self._file.close()
-            self._pages, self._file, self._file_bytes = [], None, 0
-            for windows in kept:
-                self.put(windows)
+            self._copy()
+
+    def _copy(self) -> None:
+        """Another file, without what nobody reads any more; one page is in memory at a time."""
+        before, self._file, self._file_bytes = self._file, None, 0
+        for page in self._pages:
+            assert before is not None, "a page has been written"
+            before.seek(page.start)
+            page.start = self._append(before.read(page.size))
+        if before is not None:
+            before.close()
 
 
 class Spill:
@@ -145,15 +214,39 @@ class Spill:
         """Memory of what is known of spilled windows."""
         return self._pages.nbytes
 
-    def bring(self, hashes: NDArray[np.int64], latest: int | None) -> None:
-        """Bring back the windows of the keys of a batch, and those that times up to `latest` may close."""
+    @property
+    def last_end(self) -> int | None:
+        """When the last of all that is spilled ends."""
+        ends = self._pages.away(_ALL).ends
+        return int(ends[-1]) if len(ends) else None
+
+    def bring(self, hashes: NDArray[np.int64]) -> None:
+        """Bring back the windows of some keys."""
+        if self._store.spilled_rows:
+            for windows in self._pages.take(hashes):
+                self._store.bring_back(windows)
+
+    def away(self, latest: int | None) -> Away:
+        """What a batch may close whose latest time is `latest`; the windows of its keys are back already."""
         store = self._store
-        if not store.spilled_rows:
-            return
-        now = max((time for time in (store.stream_time, latest) if time is not None), default=_LEAST)
-        shut = batches.shut(store.shape, {slots.NOW: now})
-        for windows in self._pages.take(np.unique(hashes), int(shut)):
-            store.bring_back(windows)
+        if not store.spilled_rows or latest is None:
+            return NOTHING_AWAY
+        now = latest if store.stream_time is None else max(store.stream_time, latest)
+        return self._pages.away(int(batches.shut(store.shape, {slots.NOW: now})))
+
+    def close(self) -> Iterator[pa.Table]:
+        """Take out what stream time has passed, page by page; the fold has counted it as closed."""
+        return self._pages.leave(self._store.shut)
+
+    def give_back(self) -> None:
+        """Give the machine what Arrow holds of pages that were read: it keeps it for the next time."""
+        pa.default_memory_pool().release_unused()
+
+    def forget(self) -> Iterator[pa.Table]:
+        """The same where nothing was folded: it is counted here."""
+        away = self._pages.away(self._store.shut)
+        self._store.let_go(int(away.rows.sum()), int(away.sizes.sum()))
+        return self.close()
 
     def evict(self, recent: NDArray[np.int64]) -> None:
         """Spill what is too much: first what no row of the last batch was for, the windows that close last first."""
@@ -168,9 +261,17 @@ class Spill:
         stay = min(self._most_rows, fitting)
         stay -= stay >> 2  # room for what comes next, so that not every batch spills
         leaving = places[order[stay:]]
-        self._pages.put(store.table(leaving))
+        self._pages.put(store.table(leaving).append_column(_BYTES, pa.array(store.state.slots[leaving, slots.BYTES])))
         store.keep_only(places[order[:stay]])
 
     def tables(self) -> list[pa.Table]:
         """All that is spilled; it stays."""
-        return list(self._pages.all())
+        return [windows.drop_columns([_BYTES]) for windows in self._pages.all()]
+
+
+def _by_end(ends: NDArray[np.int64], rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> Away:
+    found, places = np.unique(ends, return_inverse=True)
+    summed = np.zeros((2, len(found)), np.int64)
+    np.add.at(summed[0], places, rows)
+    np.add.at(summed[1], places, sizes)
+    return Away(found, *summed)

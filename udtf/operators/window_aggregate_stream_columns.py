@@ -79,6 +79,14 @@ class Aggregates:
                 ints.append(_ints(columns[0]))
         return _stacked(ints, len(rows), np.int64), _stacked(floats, len(rows), np.float64), counted
 
+    def states(self, windows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The numbers of windows that have travelled: a line for each, as slots have them."""
+        ints, floats = (
+            np.stack([one_array(windows[f"{kind}{place}"]).to_numpy() for place in range(count)], axis=1)
+            for kind, count in (("i", self.ints), ("f", self.floats))
+        )
+        return ints, floats
+
     def values(
         self, ints: NDArray[np.int64], floats: NDArray[np.float64], present: NDArray[np.bool_] | None = None
     ) -> list[pa.Array]:

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from udtf.operators.window_aggregate_stream_batch import CUMULATE, NONE, SESSION, fold_into, note, shut
+from udtf.operators.window_aggregate_stream_batch import (
+    CUMULATE,
+    NONE,
+    SESSION,
+    fold_into,
+    leave_away,
+    note,
+    shut,
+)
 from udtf.operators.window_aggregate_stream_folds import copy_states
 from udtf.operators.window_aggregate_stream_sessions import add_to_session
 from udtf.operators.window_aggregate_stream_slots import (
@@ -62,6 +70,7 @@ def fold_rows(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: A
             clock[MOST_BYTES] = max(clock[MOST_BYTES], clock[BYTES_OPEN])
             if shape.kind != NONE:
                 close_until(shut(shape, clock), row, state, clock)
+                leave_away(shut(shape, clock), batch, clock)
             if clock[STOP] == DONE:
                 clock[STOP] = fullness(shape, clock)
             if clock[STOP] != DONE:

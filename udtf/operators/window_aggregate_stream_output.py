@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_slots as slots
 from udtf.operators.stream_rows import ordered, refused, table_of
+from udtf.operators.window_aggregate_stream_columns import one_array
 from udtf.stream.interleave import order_codes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from numpy.typing import NDArray
 
     from udtf.operators.window_aggregate_config import WindowAggregateConfig
     from udtf.operators.window_aggregate_stream_batch import Found
     from udtf.operators.window_aggregate_stream_store import Store
 
+_CAUSE: Final = "__cause"
 _LATE_COLUMNS: Final = 4
+_CHUNK_ROWS: Final = 1 << 14
 _TOO_WIDE: Final = 2**63
 
 
@@ -38,23 +44,65 @@ class Output:
         self._has_windows = config.window.kind != "none"
         self._gap_us = config.window.size_us if config.window.kind == "session" else 0
 
-    def of(self, rows: pa.Table, found: Found, store: Store) -> pa.Table:
-        """The output rows."""
-        return self.finals(rows, store) if self.config.is_final else self._updates(rows, found, store)
+    def of(self, rows: pa.Table, found: Found, store: Store, spilled: Iterable[pa.Table] = ()) -> pa.Table:
+        """The output rows; `spilled` are windows as `Store.table` has them, that closed without coming back."""
+        if not self.config.is_final:
+            return self._updates(rows, found, store)
+        shuts = batches.shuts(store.shape, found.stream_times) if spilled else batches.NOTHING
+        return self.finals(rows, store, spilled, lambda ends: np.searchsorted(shuts, ends, side="right"))
 
-    def finals(self, rows: pa.Table, store: Store) -> pa.Table:
-        """The windows that were closed, by end, start and key (B13)."""
+    def finals(
+        self,
+        rows: pa.Table,
+        store: Store,
+        spilled: Iterable[pa.Table] = (),
+        causes_of: Callable[[NDArray[np.int64]], NDArray[np.int64]] = np.zeros_like,
+    ) -> pa.Table:
+        """The windows that were closed, by end, start and key (B13).
+
+        Args:
+            rows: that closed them.
+            store: it says which it has closed.
+            spilled: others, as `Store.table` has them.
+            causes_of: which rows closed spilled windows, by their ends.
+        """
+        if store.keys is None:
+            return pa.table({})  # nothing was ever open
         places, causes = store.closed()
-        windows = store.state.slots[places]
-        keys = self._keys(store, windows[:, slots.CODE])
-        ranks = [order_codes(pa.chunked_array([key])) for key in keys] if len(places) else []
-        bounds = (slots.END, slots.START) if self._gap_us else (slots.END,)  # else one start per end
-        order = _order([*(windows[:, bound] for bound in bounds), *ranks])
-        places, causes, windows = places[order], causes[order], windows[order]
-        keys = [key.take(pa.array(order)) for key in keys]
-        values = store.aggregates.values(store.state.ints[places], store.state.floats[places])
-        shown = windows[:, slots.START], windows[:, slots.END], windows[:, slots.TIME]
-        return self._table(rows, causes, keys, shown, {f"__a{n}": value for n, value in enumerate(values)})
+        pieces = [self._piece(store, store.table(places), causes)]
+        for windows in spilled:
+            ends = one_array(windows["__we"]).to_numpy()
+            pieces.append(self._piece(store, windows, causes_of(ends)))
+        found = pa.concat_tables(pieces)
+        del pieces
+        order = pa.array(self._final_order(found))
+        columns, taken = dict(zip(found.column_names, found.columns, strict=True)), {}
+        del found
+        for name in list(columns):
+            taken[name] = _in_order(columns, name, order)
+        if self._gap_us:
+            taken["__we"] = pc.add(taken["__we"], self._gap_us)
+        if self._emit_order:
+            cause = one_array(taken.pop(_CAUSE)).to_numpy()
+            ranks, names = ordered(rows, cause, self._emit_order)
+            taken |= dict(zip(names, ranks, strict=True))
+        return pa.table(taken)
+
+    def _piece(self, store: Store, windows: pa.Table, causes: NDArray[np.int64]) -> pa.Table:
+        """Windows that have travelled, with the values of their aggregates and the rows that closed them."""
+        values = store.aggregates.values(*store.aggregates.states(windows))
+        names = [f"__k{number}" for number in range(self.config.n_keys)] + ["__ws", "__we"]
+        columns = {name: windows[name] for name in names} | {f"__a{n}": value for n, value in enumerate(values)}
+        columns["__time"] = windows["__time"]
+        if self._emit_order:
+            columns[_CAUSE] = pa.array(causes, pa.int32())
+        return pa.table(columns)
+
+    def _final_order(self, found: pa.Table) -> NDArray[np.int64]:
+        """By end, start and key; time windows of one end have one start."""
+        bounds = ("__we", "__ws") if self._gap_us else ("__we",)
+        keys = [order_codes(found[f"__k{number}"]) for number in range(self.config.n_keys)] if len(found) else []
+        return _order([*(one_array(found[name]).to_numpy() for name in bounds), *keys])
 
     def late(self, rows: pa.Table, found: Found, times: pa.Array) -> pa.Table:
         """The refused rows: the payload, and the columns of semantics.md B7."""
@@ -129,6 +177,13 @@ def _made_again(
     return found[:, 0], found[:, 1]
 
 
+def _in_order(columns: dict[str, pa.ChunkedArray], name: str, order: pa.Array) -> pa.ChunkedArray:
+    """Take out a column, in another order: of many chunks in as many, so that their memory serves for the new ones."""
+    size = len(order) if columns[name].num_chunks == 1 else _CHUNK_ROWS
+    column = one_array(columns.pop(name))
+    return pa.chunked_array([column.take(order.slice(at, size)) for at in range(0, max(len(order), 1), max(size, 1))])
+
+
 def _order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Sorts by the first column, then by the next; as one number where they fit, which is much faster."""
     if len(columns[0]) == 0:
@@ -139,5 +194,7 @@ def _order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         return np.lexsort(columns[::-1])
     code = np.zeros(len(columns[0]), np.int64)
     for column, low, span in zip(columns, lowest, spans, strict=True):
-        code = code * span + (column - low)
+        code *= span  # in place: there may be many
+        code += column
+        code -= low
     return np.argsort(code)

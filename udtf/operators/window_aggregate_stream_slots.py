@@ -45,7 +45,9 @@ LATENESS: Final = 14
 MOST_LATENESS: Final = 15
 STOP: Final = 16  # why a loop ended before its last row
 ALIGNED: Final = 17  # where some time window starts
-CLOCK_SIZE: Final = 18
+SPILLED: Final = 18  # windows that are open, but not here
+AWAY: Final = 19  # the first of `Batch.away` that is still open
+CLOCK_SIZE: Final = 20
 
 # Why a loop ended.
 DONE: Final = 0

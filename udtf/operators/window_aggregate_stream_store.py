@@ -13,7 +13,7 @@ from udtf.operators import window_aggregate_stream_batch as batches
 from udtf.operators import window_aggregate_stream_slots as slots
 from udtf.operators.stream_columns import grown
 from udtf.operators.stream_rows import hashes_of, keys_of
-from udtf.operators.window_aggregate_stream_batch import Batch, Found
+from udtf.operators.window_aggregate_stream_batch import Away, Batch, Found
 from udtf.operators.window_aggregate_stream_columns import Aggregates, one_array
 from udtf.operators.window_aggregate_stream_keys import GroupKeys
 from udtf.operators.window_aggregate_stream_plan import shape_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _FEWEST_SLOTS: Final = 1 << 10
 _SPARE_KEYS: Final = 1 << 12
 _BOUND_BYTES: Final = 16
+_LEAST: Final = -(2**63)
 _BY_SLOT: Final = ("slots", "ints", "floats", "leaving", "touched", "free")
 
 
@@ -44,7 +45,6 @@ class Store:
         self.keys: GroupKeys | None = None  # types are known with the first rows
         self.clock = np.zeros(slots.CLOCK_SIZE, np.int64)
         self.clock[slots.ALIGNED] = config.window.offset_us
-        self.spilled_rows = 0  # open too, but not here
         self._closes = config.window.kind != "none"
         self.state = self._empty(_FEWEST_SLOTS)
 
@@ -54,10 +54,21 @@ class Store:
         return int(self.clock[slots.NOW]) if self.clock[slots.IS_SET] else None
 
     @property
+    def shut(self) -> int:
+        """Windows whose end is below this are closed."""
+        is_set = self.clock[slots.IS_SET] and self._closes
+        return int(batches.shut(self.shape, self.clock.tolist())) if is_set else _LEAST
+
+    @property
     def nbytes(self) -> int:
         """Memory of the windows and their keys."""
         arrays = sum(int(array.nbytes) for array in self.state)
         return arrays + (0 if self.keys is None else self.keys.nbytes)
+
+    @property
+    def spilled_rows(self) -> int:
+        """How many windows are open, but not here."""
+        return int(self.clock[slots.SPILLED])
 
     @property
     def _here(self) -> int:
@@ -66,15 +77,15 @@ class Store:
 
     # rows
 
-    def fold(self, rows: pa.Table, times: NDArray[np.int64], absent: NDArray[np.bool_]) -> Found:
+    def fold(self, rows: pa.Table, times: NDArray[np.int64], absent: NDArray[np.bool_], away: Away) -> Found:
         """Take rows in the order of arrival.
 
         Raises:
             OperatorError: a sum does not fit, or a buffer is full; what is here is of no use then.
         """
-        for number in (slots.TOUCHED, slots.LEAVING, slots.UPDATES, slots.EXPIRED, slots.LATENESS):
+        for number in (slots.TOUCHED, slots.LEAVING, slots.UPDATES, slots.EXPIRED, slots.LATENESS, slots.AWAY):
             self.clock[number] = 0
-        batch = Batch(self._codes(rows), times, absent, *self.aggregates.arguments(rows))
+        batch = Batch(self._codes(rows), times, absent, *self.aggregates.arguments(rows), away)
         found = self._nothing_found(len(rows))
         row = 0
         while True:
@@ -96,19 +107,18 @@ class Store:
         clock[slots.TOUCHED] = clock[slots.LEAVING] = 0
         self._forget_keys()
 
-    def close_all(self) -> None:
+    def close_all(self, last_spilled: int | None) -> None:
         """Move stream time to where everything is closed, and close it."""
         clock, shape = self.clock, self.shape
-        ends = self.state.slots[self.open_slots(), slots.END]
+        here = self.state.slots[self.open_slots(), slots.END]
+        ends = here if last_spilled is None else np.append(here, last_spilled)
         if len(ends):
             clock[slots.NOW] = max(int(clock[slots.NOW]), int(ends.max()) + shape.wait + shape.inclusive)
             self.close()
 
     def close(self) -> None:
         """Close what stream time has passed."""
-        if self.clock[slots.IS_SET] and self._closes:
-            shut = batches.shut(self.shape, self.clock.tolist())
-            compiled.close_until(shut, 0, self.state, self.clock)
+        compiled.close_until(self.shut, 0, self.state, self.clock)
 
     def closed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The slots that this batch has closed, and the rows that did it."""
@@ -147,18 +157,21 @@ class Store:
         """Put slots that have travelled, each instead of what it has grown from."""
         codes = self._codes(rows)
         windows = np.stack([one_array(rows[name]).to_numpy() for name in ("__ws", "__we", "__time")], axis=1)
-        ints = np.stack([one_array(rows[f"i{n}"]).to_numpy() for n in range(self.aggregates.ints)], axis=1)
-        floats = np.stack([one_array(rows[f"f{n}"]).to_numpy() for n in range(self.aggregates.floats)], axis=1)
         self._make_room(len(codes))
-        compiled.put_slots(codes, windows, ints, floats, self.state, self.aggregates.folds, self.clock, self._closes)
+        states, folds = self.aggregates.states(rows), self.aggregates.folds
+        compiled.put_slots(codes, windows, *states, self.state, folds, self.clock, self._closes)
 
     def bring_back(self, rows: pa.Table) -> None:
         """Put slots that were spilled: they were open all the time."""
         clock = self.clock
         rows_open, bytes_open = int(clock[slots.COUNT_OPEN]), int(clock[slots.BYTES_OPEN])
         self.put(rows)
-        self.spilled_rows -= len(rows)
+        clock[slots.SPILLED] -= len(rows)
         clock[slots.COUNT_OPEN], clock[slots.BYTES_OPEN] = rows_open, bytes_open
+
+    def let_go(self, rows: int, sizes: int) -> None:
+        """Spilled windows are closed, so many of so many bytes."""
+        self.clock[[slots.SPILLED, slots.COUNT_OPEN, slots.BYTES_OPEN]] -= (rows, rows, sizes)
 
     def keep_only(self, places: NDArray[np.int64]) -> None:
         """Let go of all slots but these; the others are spilled."""
@@ -169,7 +182,7 @@ class Store:
         self.keys = GroupKeys(self.keys.types)
         self.state = self._empty(max(_FEWEST_SLOTS, len(places)))
         self.put(kept)
-        self.spilled_rows = rows_open - len(places)
+        clock[slots.SPILLED] = rows_open - len(places)
         clock[slots.COUNT_OPEN], clock[slots.BYTES_OPEN] = rows_open, bytes_open
 
     # room

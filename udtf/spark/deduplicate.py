@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # its usual name
 from pyspark.sql import types as T  # its usual name
 
 from udtf.operators.deduplicate import deduplicate_table
-from udtf.spark.batch import TASK, in_utc, number_of_tasks
+from udtf.spark.batch import TASK, in_utc, named, number_of_tasks
 from udtf.spark.stream_conf import configured_tasks
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def deduplicate(
     travelling = hashed.drop("__hash") if _is_identity(config, rows) else hashed
     # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
     placed = travelling.repartitionById(tasks, F.col(TASK)).drop(TASK)
-    return placed.mapInArrow(partial(_deduplicate_task, config), output_schema)
+    return placed.mapInArrow(named("deduplicate", partial(_deduplicate_task, config)), output_schema)
 
 
 def _keys(config: DeduplicateConfig) -> list[Column]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from udtf.spark.batch import in_utc
+from udtf.spark.batch import in_utc, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +55,8 @@ def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output
     path = _kept(versions)
     with _adding:
         left.sparkSession.sparkContext.addFile(str(path))
-    return left.mapInArrow(partial(_join_batches, path.name, sorted_config), output_schema)
+    answer = named("as_of_join", partial(_join_batches, path.name, sorted_config))
+    return left.mapInArrow(answer, output_schema)
 
 
 def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

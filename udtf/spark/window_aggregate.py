@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # its usual name
 
-from udtf.spark.batch import TASK, in_utc, number_of_tasks
+from udtf.spark.batch import TASK, in_utc, named, number_of_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -47,7 +47,8 @@ def sliding_windows(
     task = F.pmod(F.col("__hash"), F.lit(tasks)).cast("int")
     # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
     placed = hashed.withColumn(TASK, task).repartitionById(tasks, F.col(TASK)).drop(TASK)
-    return placed.mapInArrow(partial(_task, config, dict(copies), lists_members), output_schema)
+    answer = named("sliding_windows", partial(_task, config, dict(copies), lists_members))
+    return placed.mapInArrow(answer, output_schema)
 
 
 def _task(
