@@ -13,6 +13,8 @@
 | `idle_closed` | rows given out since nothing came for a while |
 | `spilled_rows` | what is open beyond a limit and may leave memory (gauge) |
 | `suppression_buffer_count_max`, `suppression_buffer_size_max` | the most that ever waited: rows, bytes (maxima) |
+| `suppression_buffer_count_total`, `suppression_buffer_size_total` | what waited behind each row put, added up |
+| `suppression_buffer_puts` | how many rows were put |
 | `record_lateness_total`, `record_lateness_max` | microseconds that rows were behind stream time |
 """
 
@@ -54,6 +56,13 @@ class Metrics(Mapping[str, int]):
     def __len__(self) -> int:
         """How many names exist so far."""
         return len(self._values)
+
+    def waiting(self, rows: int, size: int) -> None:
+        """A row was put into a suppression buffer, in which so many rows of so many bytes wait now (KIP-328)."""
+        self.add("suppression_buffer_puts")
+        for name, value in (("count", rows), ("size", size)):
+            self.add(f"suppression_buffer_{name}_total", value)
+            self.peak(f"suppression_buffer_{name}_max", value)
 
     def add(self, name: str, count: int = 1) -> None:
         """Add to a counter."""

@@ -127,10 +127,11 @@ class Totals:
         yield "record_lateness_max", _milliseconds(self.sum("record_lateness_max"))
         for name in ("late_record_drop", "expired_window_record_drop"):
             yield name, str(self.sum(name))
-        yield "suppression_buffer_count_current", str(self.sum("buffered_rows"))
-        yield "suppression_buffer_count_max", str(self.sum("suppression_buffer_count_max"))
-        yield "suppression_buffer_size_current", str(self.sum("buffered_bytes"))
-        yield "suppression_buffer_size_max", str(self.sum("suppression_buffer_size_max"))
+        puts = max(1, self.sum("suppression_buffer_puts"))
+        for name, current in (("count", "buffered_rows"), ("size", "buffered_bytes")):
+            yield f"suppression_buffer_{name}_current", str(self.sum(current))
+            yield f"suppression_buffer_{name}_avg", f"{self.sum(f'suppression_buffer_{name}_total') / puts:.1f}"
+            yield f"suppression_buffer_{name}_max", str(self.sum(f"suppression_buffer_{name}_max"))
         yield "suppression_emit", str(self.sum("emitted"))
         for name in ("evicted_early", "spilled_rows"):
             yield name, str(self.sum(name))

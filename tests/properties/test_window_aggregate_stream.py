@@ -75,7 +75,10 @@ WINDOWS = st.one_of(
     st.builds(lambda gap: Window("session", gap), st.integers(1, 6)),
 )
 #: Of the metrics of records those that the streams count too.
-COUNTERS = ("records", "late", "late_record_drop", "expired_window_record_drop", "null_time", "future", "emitted")
+COUNTERS = (
+    *("records", "late", "late_record_drop", "expired_window_record_drop", "null_time", "future", "emitted"),
+    *("suppression_buffer_puts", "suppression_buffer_count_total", "suppression_buffer_size_total"),
+)
 GAUGES = ("buffered_rows", "buffered_bytes", "spilled_rows")
 MAXIMA = ("suppression_buffer_count_max", "suppression_buffer_size_max", "record_lateness_max")
 

@@ -150,8 +150,7 @@ class SuppressLogic:
 
     def _buffer(self, update: Update, time: Micros) -> None:
         self._store(canonical_key(update.key), self._entry(update, time))
-        self.metrics.peak("suppression_buffer_count_max", len(self._entries))
-        self.metrics.peak("suppression_buffer_size_max", self._stored_bytes)
+        self.metrics.waiting(len(self._entries), self._stored_bytes)
 
     def _store(self, key: Key, entry: _Entry) -> None:
         if key in self._entries:

@@ -142,8 +142,7 @@ class WindowAggregateLogic:
             self.metrics.add("late_record_drop")
             self._refuse(row, "late")
         elif self.config.is_final:
-            self.metrics.peak("suppression_buffer_count_max", self._open.rows)
-            self.metrics.peak("suppression_buffer_size_max", self._open.stored_bytes)
+            self.metrics.waiting(self._open.rows, self._open.stored_bytes)
 
     def _bound_us(self, now_us: Micros) -> Micros:
         """What is closed by a number below this is closed: [start, end) at its end and the grace, others after (B3)."""

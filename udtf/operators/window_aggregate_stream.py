@@ -36,6 +36,11 @@ _MAXIMA: Final = {
     "suppression_buffer_size_max": slots.MOST_BYTES,
     "record_lateness_max": slots.MOST_LATENESS,
 }
+_WAITED: Final = {
+    "suppression_buffer_puts": slots.PUTS,
+    "suppression_buffer_count_total": slots.TOTAL_OPEN,
+    "suppression_buffer_size_total": slots.TOTAL_BYTES,
+}
 
 
 class WindowAggregateStream:
@@ -149,7 +154,9 @@ class WindowAggregateStream:
         """What this batch counted (17, KIP-328)."""
         fates, clock = np.bincount(found.fates, minlength=slots.LATE + 1), self._store.clock
         late = int(fates[slots.LATE])
+        waited = {name: int(clock[place]) for name, place in _WAITED.items()} if self.config.is_final else {}
         return {
+            **waited,
             "records": len(found.fates),
             "late": late,
             "late_record_drop": late,

@@ -40,10 +40,13 @@ from udtf.operators.window_aggregate_stream_slots import (
     NULL_TIME,
     OPEN,
     PLACES,
+    PUTS,
     ROOM,
     SPARE,
     STOP,
     TIME,
+    TOTAL_BYTES,
+    TOTAL_OPEN,
     UPDATES,
     USED,
     close_until,
@@ -66,6 +69,10 @@ def fold_rows(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: A
         fate = arrive(row, batch, shape, clock)
         if fate == ACCEPTED:
             fate = add(row, batch, state, found, shape, folds, clock)
+            if fate == ACCEPTED:
+                clock[PUTS] += 1
+                clock[TOTAL_OPEN] += clock[COUNT_OPEN]
+                clock[TOTAL_BYTES] += clock[BYTES_OPEN]
             clock[MOST_OPEN] = max(clock[MOST_OPEN], clock[COUNT_OPEN])
             clock[MOST_BYTES] = max(clock[MOST_BYTES], clock[BYTES_OPEN])
             if shape.kind != NONE:

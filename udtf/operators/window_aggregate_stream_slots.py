@@ -47,7 +47,11 @@ STOP: Final = 16  # why a loop ended before its last row
 ALIGNED: Final = 17  # where some time window starts
 SPILLED: Final = 18  # windows that are open, but not here
 AWAY: Final = 19  # the first of `Batch.away` that is still open
-CLOCK_SIZE: Final = 20
+PUTS: Final = 20  # rows of this batch that were counted in a window
+TOTAL_OPEN: Final = 21  # COUNT_OPEN behind each of them, added up
+TOTAL_BYTES: Final = 22  # the same of BYTES_OPEN
+CLOCK_SIZE: Final = 23
+OF_A_BATCH: Final = (TOUCHED, LEAVING, UPDATES, EXPIRED, LATENESS, AWAY, PUTS, TOTAL_OPEN, TOTAL_BYTES)
 
 # Why a loop ended.
 DONE: Final = 0

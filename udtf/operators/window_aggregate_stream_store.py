@@ -83,8 +83,7 @@ class Store:
         Raises:
             OperatorError: a sum does not fit, or a buffer is full; what is here is of no use then.
         """
-        for number in (slots.TOUCHED, slots.LEAVING, slots.UPDATES, slots.EXPIRED, slots.LATENESS, slots.AWAY):
-            self.clock[number] = 0
+        self.clock[list(slots.OF_A_BATCH)] = 0
         batch = Batch(self._codes(rows), times, absent, *self.aggregates.arguments(rows), away)
         found = self._nothing_found(len(rows))
         row = 0

@@ -55,6 +55,8 @@ def test_bytes_are_those_of_key_and_values_and_eight():
     logic.on_batch([update("a", 1, "xyz", "x")])
     assert logic.metrics["buffered_bytes"] == (8 + 1 + 1) + (8 + 1)
     assert logic.metrics["suppression_buffer_size_max"] == 21
+    names = ("puts", "count_total", "size_total")
+    assert [logic.metrics[f"suppression_buffer_{name}"] for name in names] == [3, 1 + 2 + 2, 12 + 21 + 19]
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_windows_that_close_make_room_before_a_limit_is_looked_at():
     logic = logic_of(max_rows=1)
     assert values(logic.on_batch([row("a", 1), row("a", 10)])) == [("a", 0, 10, 1)]
     assert logic.metrics["suppression_buffer_count_max"] == 2
+    assert [logic.metrics[f"suppression_buffer_{name}"] for name in ("puts", "count_total")] == [2, 1 + 2]
 
 
 def test_what_spills_stays_and_is_counted():

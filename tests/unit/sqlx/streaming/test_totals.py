@@ -39,3 +39,13 @@ def test_unmatched_rows_are_described_by_reason() -> None:
     lines = dict(totals.lines())
     assert (lines["unmatched"], lines["unmatched_no_key"], lines["unmatched_tombstone"]) == ("3", "2", "1")
     assert lines["last_batch"] == "7 ms"
+
+
+def test_what_waits_is_described_by_average_and_maximum() -> None:
+    totals = Totals()
+    waited = {"suppression_buffer_count_total": 7, "suppression_buffer_size_total": 90, "suppression_buffer_puts": 2}
+    totals.fold(progress(0, 2, windows={"records": 2, "suppression_buffer_count_max": 4, "buffered_rows": 3, **waited}))
+    totals.fold(progress(1, 2, windows={"records": 2, "suppression_buffer_count_max": 5, "buffered_rows": 1, **waited}))
+    lines = {name.removeprefix("suppression_buffer_"): value for name, value in totals.lines()}
+    assert [lines[f"count_{what}"] for what in ("current", "avg", "max")] == ["1", "3.5", "5"]
+    assert lines["size_avg"] == "45.0"
