@@ -91,8 +91,9 @@ class Page:
 
     def away(self, shut: int) -> Away:
         """The same, counted by end."""
-        wanted = self.closing(shut)
-        return _by_end(self.ends.values()[wanted], np.ones(len(wanted), np.int64)[wanted], self.sizes.values()[wanted])
+        ends = self.ends.values()
+        wanted = self.is_here & (ends < shut)
+        return _by_end(ends[wanted], np.ones(np.count_nonzero(wanted), np.int64), self.sizes.values()[wanted])
 
 
 class Pages:

@@ -76,8 +76,9 @@ def fold_rows(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: A
             clock[MOST_OPEN] = max(clock[MOST_OPEN], clock[COUNT_OPEN])
             clock[MOST_BYTES] = max(clock[MOST_BYTES], clock[BYTES_OPEN])
             if shape.kind != NONE:
-                close_until(shut(shape, clock), row, state, clock)
-                leave_away(shut(shape, clock), batch, clock)
+                closed = shut(shape, clock)
+                close_until(closed, row, state, clock)
+                leave_away(closed, batch, clock)
             if clock[STOP] == DONE:
                 clock[STOP] = fullness(shape, clock)
             if clock[STOP] != DONE:

@@ -34,21 +34,22 @@ def task_of(hashes: NDArray[np.int64], tasks: int) -> NDArray[np.int64]:
 
 def pack(batches: Iterable[pa.RecordBatch], tasks: int) -> Iterator[tuple[int, bytes]]:
     """One blob per task and chunk, each with its task; within a task in the order of arrival."""
-    for chunk in _chunks(batches):
-        yield from _pack_chunk(chunk, tasks)
+    for held in gathered(batches, _CHUNK_ROWS, _CHUNK_BYTES):
+        yield from _pack_chunk(_one_batch(held), tasks)
 
 
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gathered(batches: Iterable[pa.RecordBatch], enough_rows: int, enough_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+    """Runs of batches, each as soon as it has enough rows or bytes; the last one may have less, and none has no row."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
-            yield _one_batch(held)
+        if rows >= enough_rows or size >= enough_bytes:
+            yield held
             held, rows, size = [], 0, 0
     if rows:
-        yield _one_batch(held)
+        yield held
 
 
 def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
