@@ -27,6 +27,8 @@ def needed_columns(
 ) -> Needed:
     """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
 
+    A name behind that of one of the relations reads no other one's column; whatever else is qualified may read any.
+
     Args:
         text: the statement.
         block: the query block of the join.
@@ -38,13 +40,14 @@ def needed_columns(
     tokens = [t for t in tokenize(text) if block.span.start <= t.start < block.span.end]
     own = Span(block.items[0].start, join.span.end)
     outside = tuple(t for t in tokens if not _within(t, [own]) or _within(t, further))
-    names = {t.name.lower() for t in outside if t.is_name}
+    names = spelled_names(outside, {v.name.lower() for v in (*left, right)})
     every, starred = _stars(block, tokens, outside)
     if not every:
         every = block.pipe or any("NATURAL" in j.kind for item in block.items for j in item.joins)
 
     def is_read(relation: Visible, column: Column) -> bool:
-        return every or relation.name.lower() in starred or column.name.lower() in names
+        qualifier, name = relation.name.lower(), column.name.lower()
+        return every or qualifier in starred or ("", name) in names or (qualifier, name) in names
 
     lefts = tuple((v, c) for v in left for c in v.columns if is_read(v, c))
     rights = tuple(c for c in right.columns if is_read(right, c))
@@ -63,6 +66,17 @@ def with_late_columns(needed: Needed, join: Join, inputs: Inputs) -> Needed:
     if inputs.right.entry is not None and inputs.right.entry.late_to is not None:
         right = inputs.right.columns
     return Needed(left, right)
+
+
+def spelled_names(tokens: tuple[Token, ...], relations: set[str]) -> set[tuple[str, str]]:
+    """The names that are spelled, each with the relation that stands before it; "" before it may mean any of them."""
+    names = set()
+    for number, token in enumerate(tokens):
+        if token.is_name:
+            is_qualified = number >= 2 and tokens[number - 1].text == "."
+            before = tokens[number - 2].name.lower() if is_qualified else ""
+            names.add((before if before in relations else "", token.name.lower()))
+    return names
 
 
 def _within(token: Token, spans: list[Span]) -> bool:

@@ -247,17 +247,17 @@ Spark SQL
       +- Spark SQL (no operator below)
          columns: __k0 string, __as_of timestamp, _l0 bigint
       +- Spark SQL (no operator below)
-         columns: __k0 string, __time timestamp, __tie0 timestamp, __pass boolean, _r0 string, _r1 double
+         columns: __k0 string, __time timestamp, __tie0 timestamp, __pass boolean, _r0 double
 
 == __sqlx_rel1: left input ==
 WITH c (id, price) AS (SELECT k, rate * 2 FROM rates WHERE rate > 0) SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o
 
 == __sqlx_rel1: right input ==
-SELECT c.id AS __k0, `c`.__time AS __time, `c`.__seq AS __tie0, `c`.__pass AS __pass, `c`.`id` AS _r0, `c`.`price` AS _r1 FROM (SELECT `k` AS `id`, `(rate * 2)` AS `price`, __time, __seq, __pass FROM (SELECT k, rate * 2, rates.__time AS __time, rates.__seq AS __seq, coalesce((rate > 0), false) AS __pass FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS rates) AS __sqlx_h) AS `c`
+SELECT c.id AS __k0, `c`.__time AS __time, `c`.__seq AS __tie0, `c`.__pass AS __pass, `c`.`price` AS _r0 FROM (SELECT `k` AS `id`, `(rate * 2)` AS `price`, __time, __seq, __pass FROM (SELECT k, rate * 2, rates.__time AS __time, rates.__seq AS __seq, coalesce((rate > 0), false) AS __pass FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS rates) AS __sqlx_h) AS `c`
 
 == Spark SQL around the operators ==
 WITH c (id, price) AS (SELECT k, rate * 2 FROM rates WHERE rate > 0)
-SELECT o.id, c.price FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `id`, __sqlx_op1._r1 AS `price`) AS `c`
+SELECT o.id, c.price FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `price`) AS `c`
 ====
 # a constant key, FOR SYSTEM_TIME AS OF, nothing read of the right side
 SELECT count(*) FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON r.k = 'EUR'

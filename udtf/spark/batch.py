@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # its usual name
 
 from udtf.operators.as_of_join import join_tables
+from udtf.spark.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +82,7 @@ def as_of_join(
 
 def _join_task(config: AsOfJoinConfig, left: pa.Table, right: pa.Table) -> pa.Table:
     """One task, in a worker."""
+    settle()
     return in_utc(join_tables(config, left, right))
 
 

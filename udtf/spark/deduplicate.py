@@ -15,6 +15,7 @@ from pyspark.sql import types as T  # its usual name
 from udtf.operators.deduplicate import deduplicate_table
 from udtf.spark.batch import TASK, in_utc, named, number_of_tasks
 from udtf.spark.stream_conf import configured_tasks
+from udtf.spark.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,6 +75,7 @@ def _deduplicate_task(config: DeduplicateConfig, batches: Iterable[pa.RecordBatc
     """One task, in a worker."""
     import pyarrow as pa  # the driver may plan without it
 
+    settle()
     held = [batch for batch in batches if batch.num_rows]
     if held:
         yield from in_utc(deduplicate_table(config, pa.Table.from_batches(held))).to_batches()

@@ -22,6 +22,7 @@ from pyspark.util import PythonEvalType
 from udtf.errors import OperatorError
 from udtf.operators.deduplicate import DeduplicateConfig, deduplicate_table
 from udtf.spark.batch import in_utc
+from udtf.spark.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +89,7 @@ class DeduplicateFunction:
         """Answer the partition. NB: also called without input, and a row yielded then fails inside Spark 4.3."""
         import pyarrow as pa  # the driver may plan without it
 
+        settle()
         if self._batches:
             rows = pa.Table.from_batches(self._batches)
             for name, known in self._analyzed.renamed:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from udtf.spark.batch import in_utc, named
+from udtf.spark.workers import settle
 from udtf.stream.blobs import gathered
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def as_of_join(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output
 
 def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One partition of the left side, in a worker."""
+    settle()
     for held in gathered(batches, _ANSWERED_ROWS, _ANSWERED_BYTES):
         yield from in_utc(_versions(name, config).join(pa.Table.from_batches(held))).to_batches()
 

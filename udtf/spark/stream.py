@@ -18,6 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from udtf.spark.slots import slots
 from udtf.spark.state_store import StateStoreLog
+from udtf.spark.workers import settle
 from udtf.stream.spec import COUNTERS, MAXIMA, StreamSpec
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
     from udtf.spark.batch import in_utc
     from udtf.stream.blobs import pack
 
+    settle()
     context = TaskContext.get()
     partition = context.partitionId() if context else 0
     in_utc_batches = (batch for rows in batches for batch in in_utc(pa.Table.from_batches([rows])).to_batches())
@@ -123,6 +125,7 @@ def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Ite
     from udtf.spark.batch import in_utc
     from udtf.stream.blobs import from_blob
 
+    settle()
     for batch in batches:
         for blob in batch.column(0):
             yield from in_utc(from_blob(blob.as_buffer()).select(names)).to_batches()
@@ -142,6 +145,7 @@ class _TaskProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         from udtf.stream.task import TaskRunner
 
+        settle()
         task = slots(self._spec.tasks).index(int(key[0]))
         packed = _in_order(rows)
         inputs = [self._input(side, packed) for side in range(len(self._schemas))]
@@ -152,6 +156,7 @@ class _TaskProcessor(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         from udtf.stream.task import TaskRunner
 
+        settle()
         task = slots(self._spec.tasks).index(int(key[0]))
         inputs = [self._input(side, []) for side in range(len(self._schemas))]
         emission = TaskRunner(self._spec, _query_id()).idle(task, self._log, inputs)

@@ -19,6 +19,7 @@ from pyspark.util import PythonEvalType
 from udtf.errors import OperatorError
 from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
 from udtf.spark.union import SHARED, SIDE, split_union
+from udtf.spark.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +56,7 @@ class AsOfFunction:
 
     def terminate(self) -> Iterator[pa.Table]:
         """Answer the partition. NB: also called without input, and a row yielded then fails inside Spark 4.3."""
+        settle()
         if self._options is not None:
             yield join_tables(AsOfJoinConfig.from_json(self._options), *split_union(self._batches))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # its usual name
 
 from udtf.spark.batch import TASK, in_utc, named, number_of_tasks
+from udtf.spark.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -59,6 +60,7 @@ def _task(
 
     from udtf.operators.window_aggregate_table import sliding_members, sliding_table
 
+    settle()
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return

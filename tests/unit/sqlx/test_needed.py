@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from sqlx.dialect import tokenize
+from sqlx.needed import spelled_names
 from tests.harness.fake_binder import joins
 
 ALL_LEFT, ALL_RIGHT = "id k ts day n name", "k rate at seq known"
@@ -21,6 +23,9 @@ ALL_LEFT, ALL_RIGHT = "id k ts day n name", "k rate at seq known"
         ("*", "", ALL_LEFT, ALL_RIGHT),
         ("* EXCEPT (id)", "", ALL_LEFT, ALL_RIGHT),
         ("o.n * 2 AS x", "", "n", ""),
+        ("o.k", "", "k", ""),
+        ("r.K", "WHERE `O`.n > 1", "n", "k"),
+        ("o.id, (SELECT max(x.k) FROM quotes x)", "", "id k", "k"),
         ("o.id", "GROUP BY o.id, o.day HAVING max(r.at) > min(o.ts) ORDER BY max(r.seq)", "id ts day", "at seq"),
         ("o.id", "AND r.seq > o.n", "id n", "seq"),
         ("(SELECT max(f.id) FROM fills f WHERE f.name = o.name)", "", "id name", ""),
@@ -33,3 +38,18 @@ def test_only_columns_that_the_block_can_name_are_shipped(select: str, tail: str
     shipped = [sql.split(" FROM ")[0] for sql in (join.left.sql, join.right.sql)]
     for sql, wanted, every in zip(shipped, (left, right), (ALL_LEFT, ALL_RIGHT), strict=True):
         assert {c for c in every.split() if f"`{c}` AS " in sql} == set(wanted.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("r.k", {("", "r"), ("r", "k")}),
+        ("main.db.R.`K`", {("", "main"), ("", "db"), ("", "r"), ("r", "k")}),
+        ("address.k", {("", "address"), ("", "k")}),
+        ("o.address.k", {("", "o"), ("o", "address"), ("", "k")}),
+        ("other.o", {("", "other"), ("", "o")}),
+        ("xs[0].k, f(r).k", {("", "xs"), ("", "k"), ("", "f"), ("", "r")}),
+    ],
+)
+def test_only_a_name_of_a_relation_says_whose_column_is_meant(text: str, wanted: set[tuple[str, str]]) -> None:
+    assert spelled_names(tuple(tokenize(text)), {"o", "r"}) == wanted
