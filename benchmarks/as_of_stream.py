@@ -28,7 +28,7 @@ from benchmarks.stream_measure import NOOP, PARQUET, Live, in_turns, measure_liv
 from benchmarks.stream_reference import reference
 from benchmarks.stream_report import Results
 from benchmarks.stream_restart import measure_restart
-from benchmarks.stream_soak import soak
+from benchmarks.stream_soak import BOUNDS, soak
 from benchmarks.stream_ways import BY_KEY, FLOOR, OURS, STATIC, YARDSTICK, StreamWays, write_latest
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def main(
     """Measure, print tables; a full run also writes benchmarks/results/ and docs/benchmarks.md."""
     console = Console(width=None if sys.stdout.isatty() else 200)
     is_full = not (quick or case or batches) and sink == PARQUET
-    spark = session()
+    spark = session(BOUNDS if soak_minutes is not None else None)
     try:
         if soak_minutes is not None:
             soak(spark, soak_minutes, LARGE.scaled(QUICK_DIVISOR) if quick else LARGE, console, published=not quick)

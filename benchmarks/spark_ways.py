@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
@@ -44,11 +44,12 @@ _NATIVE_ENABLED = "spark.sql.join.asofJoin.enabled"
 _FORCED = {MAPPED: str(1 << 40), SHUFFLED: "0"}
 
 
-def session() -> SparkSession:
-    """Our session, as the bars want it: two cores, a driver of 4 GB; else what Spark does by default."""
+def session(further: Mapping[str, str] | None = None) -> SparkSession:
+    """Our session, as the bars want it: two cores, a driver of 4 GB, what is said further; else Spark's defaults."""
     import sqlx
 
     conf = {"spark.driver.memory": DRIVER_MEMORY, "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    conf |= further or {}
     return sqlx.session(app="benchmark", master="local[2]", conf=conf)
 
 

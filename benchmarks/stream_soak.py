@@ -30,22 +30,31 @@ if TYPE_CHECKING:
 SECTION = "as of stream soak"
 PLOT = report.PAGE.parent / "img/as_of_stream_soak.svg"
 _SAMPLE_S = 3
+# Twice a minute Java collects all garbage: what is left says whether anything grows, what it has taken does not.
+_SAMPLES_PER_COLLECTION = 10
 _LOOK_S = 0.05
 #: Files that wait for the query, of which it reads one of each side at a time: it never waits for them.
 _AHEAD = 10
 #: Input files that the query has read stay so long, in micro-batches.
 _KEPT_FILES = 20
-#: Spark keeps the changes of so many micro-batches (by default 100, which ten minutes would not fill).
-_KEPT_BATCHES = 20
+#: What Spark remembers of the past is bounded; it is bounded more narrowly here, so that ten minutes fill it.
+BOUNDS = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    "spark.sql.ui.retainedExecutions": "50",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+}
 _MOST_GROWTH = 1.1
 
 
 @dataclass
 class Samples:
-    """What was seen every few seconds; bytes."""
+    """What was seen every few seconds; bytes. ``heap`` is what Java's last full collection left over."""
 
     minutes: list[float] = field(default_factory=list)
     driver: list[float] = field(default_factory=list)
+    heap: list[float] = field(default_factory=list)
     workers: list[float] = field(default_factory=list)
     state: list[float] = field(default_factory=list)
     checkpoint: list[float] = field(default_factory=list)
@@ -53,22 +62,18 @@ class Samples:
     batches: list[float] = field(default_factory=list)
 
     def growth(self, name: str) -> float | None:
-        """The mean of the last quarter against that of the second: by then the history and Spark's logs are full."""
+        """The mean of the last third against that of the second: by then the history and Spark's logs are full."""
         values = getattr(self, name)
-        quarter = len(values) // 4
-        if not quarter or not (before := statistics.fmean(values[quarter : 2 * quarter])):
+        third = len(values) // 3
+        if not third or not (before := statistics.fmean(values[third : 2 * third])):
             return None
-        return statistics.fmean(values[-quarter:]) / before
+        return statistics.fmean(values[-third:]) / before
 
 
 def soak(spark: SparkSession, minutes: float, case: Case, console: Console, published: bool) -> Samples:
-    """Run it, print what grew; with ``published`` write the plot, the numbers and the line on the page."""
-    spark.conf.set("spark.sql.streaming.minBatchesToRetain", str(_KEPT_BATCHES))
-    try:
-        with tempfile.TemporaryDirectory(prefix="as_of_soak_") as folder:
-            samples = _run(spark, minutes, case, Path(folder), console)
-    finally:
-        spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
+    """Run it in a session with ``BOUNDS``, print what grew; with ``published`` write plot, numbers, and the page."""
+    with tempfile.TemporaryDirectory(prefix="as_of_soak_") as folder:
+        samples = _run(spark, minutes, case, Path(folder), console)
     found = bars(samples)
     console.print(report.bars_table(found))
     if published:
@@ -80,10 +85,10 @@ def soak(spark: SparkSession, minutes: float, case: Case, console: Console, publ
 
 def bars(samples: Samples) -> list[report.Bar]:
     """What may not grow."""
-    names = {"driver": "memory of driver and Java", "workers": "memory of the Python workers"}
+    names = {"heap": "Java's objects in use", "workers": "memory of the Python workers"}
     names |= {"state": "bytes of state", "checkpoint": "bytes of the checkpoint"}
     return [
-        report.Bar(f"{shown}: last quarter against the second", samples.growth(name), -_MOST_GROWTH)
+        report.Bar(f"{shown}: last third against the second", samples.growth(name), -_MOST_GROWTH)
         for name, shown in names.items()
     ]
 
@@ -92,7 +97,10 @@ def plot(samples: Samples) -> str:
     """The samples as SVG."""
     mega = {name: [value / 1e6 for value in getattr(samples, name)] for name in vars(samples) if name != "minutes"}
     panels = [
-        Panel("memory, MB", {"driver and Java": mega["driver"], "Python workers": mega["workers"]}),
+        Panel(
+            "memory, MB",
+            {"driver and Java": mega["driver"], "Java's objects in use": mega["heap"], "workers": mega["workers"]},
+        ),
         Panel("state in memory, MB", {"": mega["state"]}),
         Panel("checkpoint, MB", {"": mega["checkpoint"]}),
         Panel("rows read, millions", {"": mega["rows"]}),
@@ -107,7 +115,9 @@ def text(samples: Samples, case: Case, found: list[report.Bar]) -> str:
     line = (
         f"{samples.minutes[-1]:.0f} minutes, {samples.rows[-1] / 1e6:,.0f} million rows in {samples.batches[-1]:.0f} "
         f"micro-batches of {case.batch_rows:,} over {case.keys:,} keys, {rate:,.0f} rows/s in the second half; the "
-        f"history retention is full after {RETENTION_US // BATCH_SPAN_US} micro-batches."
+        f"history retention is full after {RETENTION_US // BATCH_SPAN_US} micro-batches, Spark's own logs and files "
+        f"after some minutes. Driver and Java had taken {max(samples.driver) / 1e9:.1f} GB at most (a heap of 4 GB is "
+        f"allowed), the workers {max(samples.workers) / 1e9:.1f} GB."
     )
     table = report.as_markdown(("bar", "measured", "wanted", "met"), (bar.cells() for bar in found))
     return "\n\n".join([report.conditions(), line, table, "![soak](img/as_of_stream_soak.svg)"])
@@ -122,12 +132,14 @@ def _run(spark: SparkSession, minutes: float, case: Case, folder: Path, console:
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
     generator = Thread(target=_generate, args=(rows, inputs, done, stop), daemon=True)
     generator.start()
-    samples, started = Samples(), time.monotonic()
+    samples, started, heap = Samples(), time.monotonic(), 0
     try:
         while query.isActive and time.monotonic() - started < minutes * 60:
             query.awaitTermination(_SAMPLE_S)
             done.take(query)
-            _sample(samples, (time.monotonic() - started) / 60, done, folder / "checkpoint")
+            if len(samples.minutes) % _SAMPLES_PER_COLLECTION == 0:
+                heap = _heap_bytes(spark)
+            _sample(samples, (time.monotonic() - started) / 60, done, folder / "checkpoint", heap)
             console.print(f"{samples.minutes[-1]:.2f} minutes, {done.batches} micro-batches, {done.rows:,} rows")
     finally:
         stop.set()
@@ -165,7 +177,15 @@ def _generate(rows: Any, inputs: Inputs, done: _Done, stop: Event) -> None:
             return
 
 
-def _sample(samples: Samples, minute: float, done: _Done, checkpoint: Path) -> None:
+def _heap_bytes(spark: SparkSession) -> int:
+    """What Java's objects take behind a full collection; Linux only knows what Java has taken."""
+    jvm: Any = spark._jvm
+    jvm.java.lang.System.gc()
+    java = jvm.java.lang.Runtime.getRuntime()
+    return int(java.totalMemory() - java.freeMemory())
+
+
+def _sample(samples: Samples, minute: float, done: _Done, checkpoint: Path, heap: int) -> None:
     workers = driver = 0
     for process, resident in processes(os.getpid()).items():
         used = proportional_bytes(process, resident)
@@ -173,7 +193,7 @@ def _sample(samples: Samples, minute: float, done: _Done, checkpoint: Path) -> N
             workers += used
         else:
             driver += used
-    found = (minute, driver, workers, done.state_bytes, folder_bytes(checkpoint), done.rows, done.batches)
+    found = (minute, driver, heap, workers, done.state_bytes, folder_bytes(checkpoint), done.rows, done.batches)
     for name, value in zip(vars(samples), found, strict=True):
         getattr(samples, name).append(value)
 
