@@ -132,13 +132,13 @@ def _run(spark: SparkSession, minutes: float, case: Case, folder: Path, console:
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
     generator = Thread(target=_generate, args=(rows, inputs, done, stop), daemon=True)
     generator.start()
-    samples, started, heap = Samples(), time.monotonic(), 0
+    samples, started = Samples(), time.monotonic()
     try:
         while query.isActive and time.monotonic() - started < minutes * 60:
             query.awaitTermination(_SAMPLE_S)
             done.take(query)
-            if len(samples.minutes) % _SAMPLES_PER_COLLECTION == 0:
-                heap = _heap_bytes(spark)
+            collects = len(samples.heap) % _SAMPLES_PER_COLLECTION == 0
+            heap = _heap_bytes(spark) if collects else samples.heap[-1]
             _sample(samples, (time.monotonic() - started) / 60, done, folder / "checkpoint", heap)
             console.print(f"{samples.minutes[-1]:.2f} minutes, {done.batches} micro-batches, {done.rows:,} rows")
     finally:
@@ -185,7 +185,7 @@ def _heap_bytes(spark: SparkSession) -> int:
     return int(java.totalMemory() - java.freeMemory())
 
 
-def _sample(samples: Samples, minute: float, done: _Done, checkpoint: Path, heap: int) -> None:
+def _sample(samples: Samples, minute: float, done: _Done, checkpoint: Path, heap: float) -> None:
     workers = driver = 0
     for process, resident in processes(os.getpid()).items():
         used = proportional_bytes(process, resident)

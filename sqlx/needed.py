@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.entries import Column
@@ -73,10 +74,14 @@ def spelled_names(tokens: tuple[Token, ...], relations: set[str]) -> set[tuple[s
     names = set()
     for number, token in enumerate(tokens):
         if token.is_name:
-            is_qualified = number >= 2 and tokens[number - 1].text == "."
-            before = tokens[number - 2].name.lower() if is_qualified else ""
+            before = _qualifier(tokens, number)
             names.add((before if before in relations else "", token.name.lower()))
     return names
+
+
+def _qualifier(tokens: Sequence[Token], at: int) -> str:
+    """What stands before the dot before a token; "" where there is none."""
+    return tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else ""
 
 
 def _within(token: Token, spans: list[Span]) -> bool:
@@ -89,9 +94,9 @@ def _stars(block: Block, tokens: list[Token], outside: tuple[Token, ...]) -> tup
     every = False
     starred: set[str] = set()
     for star in (*stars(select), *stars(outside)):
-        at = tokens.index(star)
-        if at >= 2 and tokens[at - 1].text == ".":
-            starred.add(tokens[at - 2].name.lower())
+        qualifier = _qualifier(tokens, tokens.index(star))
+        if qualifier:
+            starred.add(qualifier)
         else:
             every = True
     return every, starred

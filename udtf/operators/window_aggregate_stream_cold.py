@@ -87,13 +87,16 @@ class Page:
 
     def closing(self, shut: int) -> NDArray[np.bool_]:
         """Which of its windows are here and end below `shut`."""
-        return self.is_here & (self.ends.values() < shut)
+        return self._closing(self.ends.values(), shut)
 
     def away(self, shut: int) -> Away:
         """The same, counted by end."""
         ends = self.ends.values()
-        wanted = self.is_here & (ends < shut)
+        wanted = self._closing(ends, shut)
         return _by_end(ends[wanted], np.ones(np.count_nonzero(wanted), np.int64), self.sizes.values()[wanted])
+
+    def _closing(self, ends: NDArray[np.int64], shut: int) -> NDArray[np.bool_]:
+        return self.is_here & (ends < shut)
 
 
 class Pages:

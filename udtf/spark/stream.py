@@ -139,13 +139,13 @@ class _TaskProcessor(StatefulProcessor):
         self._schemas = schemas
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        settle()
         self._handle = handle
         self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         from udtf.stream.task import TaskRunner
 
-        settle()
         task = slots(self._spec.tasks).index(int(key[0]))
         packed = _in_order(rows)
         inputs = [self._input(side, packed) for side in range(len(self._schemas))]
@@ -156,7 +156,6 @@ class _TaskProcessor(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         from udtf.stream.task import TaskRunner
 
-        settle()
         task = slots(self._spec.tasks).index(int(key[0]))
         inputs = [self._input(side, []) for side in range(len(self._schemas))]
         emission = TaskRunner(self._spec, _query_id()).idle(task, self._log, inputs)
