@@ -85,7 +85,8 @@ def with_polars(rows: Path, output: Path) -> None:
     os.environ["POLARS_MAX_THREADS"] = str(THREADS)  # read when polars is imported
     import polars
 
-    from udtf.operators.deduplicate import DeduplicateConfig, deduplicate_table
+    from udtf.operators.deduplicate.config import DeduplicateConfig
+    from udtf.operators.deduplicate.logic import deduplicate_table
 
     output.mkdir(parents=True)
     table = polars.scan_parquet(rows).with_columns(rate="qty", __k0="k", __time="ts").collect().to_arrow()

@@ -93,8 +93,8 @@ def extended_text() -> str:
 
 def reading() -> float:
     """Median milliseconds to read the structure of the extended statement, nothing remembered from before."""
-    from sqlx.dialect import tokenize
-    from sqlx.scanner import scan
+    from sqlx.sql.parser import scan
+    from sqlx.sql.tokens import tokenize
 
     text = extended_text()
     times = []

@@ -16,7 +16,7 @@ from threading import Event
 
 from sqlx.connectors.artifacts import Artifact
 from sqlx.connectors.fetching import fetch
-from sqlx.java import use_java
+from sqlx.sessions.java import use_java
 
 ROOT = Path(__file__).parent.parent
 JARS = ROOT / ".cache" / "kafka-broker"

@@ -21,7 +21,7 @@ from benchmarks.measure import in_own_process
 from benchmarks.report import Bar, ratio
 
 if TYPE_CHECKING:
-    from udtf.operators.window_aggregate_config import WindowAggregateConfig
+    from udtf.operators.window_aggregate.config import WindowAggregateConfig
 
 HEADER = (
     "windows",
@@ -138,8 +138,8 @@ def bars(runs: Runs) -> list[Bar]:
 
 
 def _run(windows: str, name: str, limit: int, opened: int, most: int | None) -> Spilled:
-    from udtf.operators.window_aggregate_config import Aggregate, Window, WindowAggregateConfig
-    from udtf.operators.window_aggregate_stream import WindowAggregateStream
+    from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+    from udtf.operators.window_aggregate.stream import WindowAggregateStream
 
     aggregates = (Aggregate("count"), Aggregate("sum", 1), Aggregate("max", 1, type="double"))
     window = Window("session", _SIZE_US) if windows == SESSIONS else Window("time", _SIZE_US, _SIZE_US)
@@ -176,7 +176,7 @@ def _load(config: WindowAggregateConfig) -> None:
     """Import and compile everything that will run, on few rows."""
     from dataclasses import replace
 
-    from udtf.operators.window_aggregate_stream import WindowAggregateStream
+    from udtf.operators.window_aggregate.stream import WindowAggregateStream
 
     operator = WindowAggregateStream(replace(config, max_rows=None if config.max_rows is None else 20))
     for number in range(_BATCHES):

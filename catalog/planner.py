@@ -20,7 +20,7 @@ from catalog.definitions import (
     shown_name,
 )
 from catalog.entries import Column, Entry
-from catalog.kafka import SOURCE, is_topic, spark_options, topic_format
+from catalog.kafka import SOURCE, bind_topic, is_topic, spark_options, topic_entry, topic_format
 from catalog.relations import PARQUET_ARRIVAL
 from catalog.statements import (
     NOTHING,
@@ -32,7 +32,6 @@ from catalog.statements import (
     create_view,
     source_options,
 )
-from catalog.topics import bind_topic, topic_entry
 
 SESSION_CATALOG = "spark_catalog"
 #: Data sources that PySpark's wheel leaves out, and that `sqlx connectors` brings.

@@ -95,7 +95,7 @@ class SparkCatalog:
         """A statement about definitions as plain Spark statements.
 
         Raises:
-            Refused: it does not fit; :func:`sqlx.ddl.carets` makes an error with a caret of it.
+            Refused: it does not fit; :func:`sqlx.sql.definitions.carets` makes an error with a caret of it.
         """
         if isinstance(statement, Show):
             return Lowered(show_query(entry for entry in self.entries() if entry.kind == statement.kind))

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlx.version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 
     from sqlx.notebook.plots import Picture
 
-__all__ = ["enable", "explain", "plot", "session"]
-__version__ = "0.1.0"
+__all__ = ["__version__", "enable", "explain", "plot", "session"]
 
 
 def session(
@@ -31,15 +32,15 @@ def session(
     conf: Mapping[str, str] | None = None,
     warehouse: str | None = None,
 ) -> SparkSession:
-    """A SparkSession that understands the language; see :func:`sqlx.session.session`."""
-    from sqlx import sessions  # Spark is imported by those who need it: replay runs without
+    """A SparkSession that understands the language; see `sqlx.sessions.session.session`."""
+    from sqlx.sessions import session as sessions  # Spark is imported by those who need it: replay runs without
 
     return sessions.session(app, master, conf, warehouse)
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Teach a session that was made elsewhere; see :func:`sqlx.session.enable`."""
-    from sqlx import sessions
+    """Teach a session that was made elsewhere; see :func:`sqlx.sessions.session.enable`."""
+    from sqlx.sessions import session as sessions
 
     return sessions.enable(spark)
 
@@ -51,7 +52,7 @@ def explain(spark: SparkSession, text: str) -> str:
         spark: a session of ours.
         text: the query.
     """
-    from sqlx import sessions
+    from sqlx.sessions import session as sessions
 
     return sessions.explain(spark, text)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.stages import explain_plan
+from sqlx.sessions.explain import explain_plan
 from tests.harness.fake_binder import compiled
 
 PLANS = Path(__file__).parent / "plans"

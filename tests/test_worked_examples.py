@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlx.testing import Change, ReplayDriver
+from sqlx.replay.driver import Change, ReplayDriver
 from udtf.state import NOT_PUT, VersionedStore
 
 CASES = json.loads(Path(__file__).with_name("data").joinpath("worked_examples.json").read_text(encoding="utf-8"))[

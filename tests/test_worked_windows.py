@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlx.errors import TemporalSqlError
-from sqlx.testing import Change, ReplayDriver
+from sqlx.replay.driver import Change, ReplayDriver
 
 CASES = json.loads(Path(__file__).with_name("data").joinpath("worked_examples.json").read_text(encoding="utf-8"))[
     "cases"

@@ -12,7 +12,7 @@ __all__ = ["register"]
 
 def register(spark: SparkSession) -> None:
     """Make the table functions (`as_of`, `deduplicate`) known to a session."""
-    from udtf.spark import deduplicate_function, table_function  # a worker without Spark SQL never needs them
+    from udtf.spark.functions import register_as_of, register_deduplicate  # a worker without Spark SQL never needs them
 
-    table_function.register(spark)
-    deduplicate_function.register(spark)
+    register_as_of(spark)
+    register_deduplicate(spark)

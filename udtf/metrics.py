@@ -26,6 +26,17 @@ from typing import Final
 GAUGES: Final = frozenset({"buffered_rows", "buffered_bytes", "spilled_rows"})
 #: The greatest value so far; those of several tasks combine by their maximum.
 MAXIMA: Final = frozenset({"suppression_buffer_count_max", "suppression_buffer_size_max", "record_lateness_max"})
+#: Why a row of a join found no version (semantics.md C5), in the order of the join's codes.
+UNMATCHED: Final = (
+    "null_time",
+    "no_key",
+    "beyond_retention",
+    "before_first",
+    "after_last",
+    "tombstone",
+    "beyond_tolerance",
+    "condition",
+)
 _AS_THEY_ARE: Final = GAUGES | MAXIMA
 #: Always present, so that a reader need not guess whether a counter exists.
 ALWAYS: Final = ("late", "expired", "null_key", "null_time", "buffered_rows", "buffered_bytes", "evicted_early")

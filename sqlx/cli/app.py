@@ -10,17 +10,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import sqlx
 from sqlx.cli.cases import MODE_HELP, run_cases
 from sqlx.cli.connectors import connectors
 from sqlx.cli.dbt import SETTINGS, dbt
 from sqlx.cli.doctor import doctor
-from sqlx.cli.failures import CommandError, reported
-from sqlx.cli.models import FolderOptions, run_folder
+from sqlx.cli.failures import reported
 from sqlx.cli.output import complain, out
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
 from sqlx.cli.serve import serve
 from sqlx.cli.start import started
+from sqlx.failures import CommandError
+from sqlx.version import __version__
 
 
 class Commands(TyperGroup):
@@ -41,9 +41,7 @@ app = typer.Typer(
     help="Temporal SQL on stock Spark: Spark SQL with AS OF joins, versioned tables and streams.",
 )
 
-Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE", help="SQL scripts, dbt-style models, or one folder of models.")
-]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="SQL scripts, or dbt-style models.")]
 OneFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A SQL script, or a dbt-style model.")]
 Text = Annotated[str | None, typer.Option("-e", "--execute", metavar="TEXT", help="SQL text in the place of a file.")]
 Var = Annotated[list[str], typer.Option("--var", metavar="K=V", help="What var('K') answers in a file; repeatable.")]
@@ -59,7 +57,7 @@ def _version(asked: bool) -> None:
     if asked:
         import pyspark
 
-        out.print(f"sqlx {sqlx.__version__} (PySpark {pyspark.__version__}, Python {sys.version.split()[0]})")
+        out.print(f"sqlx {__version__} (PySpark {pyspark.__version__}, Python {sys.version.split()[0]})")
         raise typer.Exit
 
 
@@ -84,33 +82,18 @@ def run(
         str, typer.Option(metavar="FORMAT:PATH", help="With --stream: where the last query's rows go.")
     ] = "",
     once: Annotated[bool, typer.Option("--once", help="With --stream: read what is there now, then end.")] = False,
-    select: Annotated[
-        list[str], typer.Option(metavar="MODEL", help="Of a folder: name, +name, name+, tag:x; repeatable.")
-    ] = [],  # noqa: B006
-    full_refresh: Annotated[
-        bool, typer.Option("--full-refresh", help="Of a folder: incremental and streaming tables anew.")
-    ] = False,
 ) -> None:
-    """Run the statements of scripts in order, and print each result; or build the models of a folder.
+    """Run the statements of scripts in order, and print each result.
 
     A file may use ref, source, var, config and {% include 'file.sql' %} as in dbt. A file that others refer to, or
     that says config(materialized='view' or 'table'), is a model: one query, known by the file's name, run before those
-    that need it. In a folder every file is a model, a view unless it says otherwise.
+    that need it. A whole dbt project is built by `sqlx dbt build`.
 
     With --stream, CREATE STREAMING TABLE and the last query run until Ctrl-C, which lets the running micro-batch end.
     """
     if not stream and (checkpoint or output or once):
         msg = "--checkpoint, --output and --once are for live streams."
         raise CommandError(msg, "Add --stream.")
-    if len(files) == 1 and files[0].is_dir():
-        if checkpoint or output or once or limit != DEFAULT_LIMIT:
-            msg = "--checkpoint, --output, --once and --limit are for files, not for a folder of models."
-            raise CommandError(msg, "A model says it itself: {{ config(checkpoint='…') }}.")
-        run_folder(files[0], var, warehouse, FolderOptions(select, full_refresh, stream))
-        return
-    if select or full_refresh:
-        msg = "--select and --full-refresh are for a folder of models."
-        raise CommandError(msg, "Name the folder: sqlx run DIR --select …")
     scripts = read_scripts(files, var)
     with started(warehouse) as spark:
         from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers
@@ -129,7 +112,7 @@ def sql(text: Text = None, warehouse: Warehouse = None, limit: Limit = 20) -> No
     The prompt has a history, completes keywords and names with Tab, and reads on until a semicolon.
     """
     if text is None and sys.stdin.isatty():
-        from sqlx.shell import interact
+        from sqlx.cli.shell import interact
 
         with started(warehouse) as spark:
             interact(spark, limit)
@@ -152,9 +135,11 @@ def explain(
     """
     scripts = _file_or_text(file, text, var)
     with started(warehouse) as spark:
+        from sqlx.sessions.session import explain as explained
+
         for statement in carrying_out_definitions(spark, scripts):
             if holds_query(statement.text):
-                out.print(sqlx.explain(spark, statement.text), soft_wrap=True)
+                out.print(explained(spark, statement.text), soft_wrap=True)
 
 
 @app.command("compile")
@@ -170,7 +155,7 @@ def compile_(
     """
     scripts = _file_or_text(file, text, var)
     with started(warehouse) as spark:
-        from sqlx.compile_text import compile_text
+        from sqlx.sessions.compile_text import compile_text
 
         for statement in carrying_out_definitions(spark, scripts):
             out.print(compile_text(spark, statement.text).rstrip().rstrip(";") + ";\n", soft_wrap=True)
@@ -192,7 +177,7 @@ def cases(
 @app.command()
 def demo() -> None:
     """Join 336,776 real departures with the weather at their airport, as of departure."""
-    from sqlx.demo import run_demo
+    from sqlx.cli.demo import run_demo
 
     run_demo()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import typer
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.output import complain, note, out
 from sqlx.cli.progress import progress_bar
 from sqlx.cli.start import started
+from sqlx.failures import CommandError
 
 MODES = ("replay", "oracle", "batch")
 MODE_HELP = f"One of {', '.join(MODES)} (batch starts Spark); repeatable."
@@ -41,7 +41,7 @@ def run_cases(path: Path, modes: Sequence[str], complete: bool) -> None:
 
 
 def _run(path: Path, modes: list[str], complete: bool) -> bool:
-    from sqlx.slt import case_files, results_table, run_file  # DuckDB and sqlglot: for this command only
+    from sqlx.testing.slt import case_files, results_table, run_file  # DuckDB and sqlglot: for this command only
 
     files = case_files(path)
     if not files:

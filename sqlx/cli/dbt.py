@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.output import note
 from sqlx.cli.start import started
+from sqlx.failures import CommandError
 
 if TYPE_CHECKING:
     from dbt.cli.main import dbtRunner

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from sqlx import __version__
-from sqlx.cli.failures import CommandError, message_of
 from sqlx.cli.output import out
 from sqlx.cli.start import started
 from sqlx.connectors.artifacts import CONNECTORS
-from sqlx.doctor.finding import Finding, worst
+from sqlx.doctor.examination import Finding, worst
+from sqlx.failures import CommandError, message_of
+from sqlx.version import __version__
 
 if TYPE_CHECKING:
     from sqlx.doctor.examination import Wanted  # it brings PySpark, which the command line starts without

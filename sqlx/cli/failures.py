@@ -1,85 +1,18 @@
-"""What goes wrong on the command line, in words: a message, never a stack trace."""
+"""How commands end when something goes wrong: a message on stderr, and an exit code."""
 
 from __future__ import annotations
 
 import os
-import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
 from sqlx.cli.output import complain
-from sqlx.jinja import RenderError
+from sqlx.failures import message_of
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as shells count."""
-
-_FRAME = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
-_PYTHON_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
-_PLAN = re.compile(r";\n(?=['!+:]|[A-Z]\w*(?: |\n|$)).*", re.DOTALL)
-
-
-class CommandError(Exception):
-    """Something that was asked for cannot be done.
-
-    Args:
-        message: what was found.
-        hint: what to do instead.
-    """
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(f"{message}\nHINT: {hint}" if hint else message)
-
-
-def message_of(error: BaseException) -> str | None:
-    """What to tell a user about an error; None for one that nobody foresaw.
-
-    Our own errors and Spark's keep their words; frames of Java and Python and Spark's drawing of the plan are left out.
-    """
-    if isinstance(error, CommandError | RenderError):
-        return str(error)
-    if isinstance(error, OSError):
-        return _of_os_error(error)
-    return _of_spark_error(error)
-
-
-def _of_os_error(error: OSError) -> str:
-    if isinstance(error, ConnectionError | socket.gaierror):
-        return "Spark has stopped: its process does not answer any more."
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-
-
-def _of_spark_error(error: BaseException) -> str | None:
-    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-    from pyspark.errors import PySparkException
-
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        return without_frames(str(cause.getMessage() or cause))
-    if isinstance(error, PySparkException):
-        return without_frames(str(error))
-    if isinstance(error, Py4JNetworkError):
-        return "Spark has stopped: its process does not answer any more."
-    return without_frames(str(error)) if isinstance(error, Py4JError) else None
-
-
-def without_frames(text: str) -> str:
-    r"""A message without the stack traces and the plan that Spark puts behind it.
-
-    >>> without_frames("[NO] no such table; line 1 pos 14;\n'Project [*]\n+- 'UnresolvedRelation [t]\n")
-    '[NO] no such table; line 1 pos 14'
-    >>> without_frames("Job aborted: x\n\tat org.apache.spark.A.b(A.scala:1)\n\nDriver stacktrace:")
-    'Job aborted: x'
-    >>> without_frames("An exception:\nTraceback (most recent call last):\n  File \"x\", line 1\nValueError: y")
-    'An exception:\nValueError: y'
-    """
-    text = text.split("\nJVM stacktrace:")[0].split("\nDriver stacktrace:")[0]
-    text = _PLAN.sub("", _PYTHON_FRAMES.sub("", text))
-    return "\n".join(line for line in text.splitlines() if not _FRAME.match(line)).strip()
 
 
 @contextmanager

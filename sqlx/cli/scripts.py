@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlx.cli.failures import CommandError
+from sqlx.cli.jinja import Rendered, in_order, parse_variables, render_file
 from sqlx.cli.output import Result, fetch, note, out, show
 from sqlx.cli.progress import watched
-from sqlx.jinja import Rendered, in_order, parse_variables, render_file
+from sqlx.failures import CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +64,8 @@ def read_scripts(files: Iterable[Path], assignments: Iterable[str]) -> list[Scri
 def _readable(path: Path) -> Path:
     if path.is_dir():
         msg = f"{path} is a folder, not a file."
-        raise CommandError(msg, f"Name its files: {path}/*.sql")
+        hint = f"Name its files: {path}/*.sql; a dbt project is built by `sqlx dbt build --project-dir {path}`."
+        raise CommandError(msg, hint)
     if not path.exists():
         msg = f"There is no file {path}."
         raise CommandError(msg)
@@ -91,8 +92,7 @@ def split(text: str, name: str) -> tuple[Statement, ...]:
     >>> [(s.text, s.place) for s in split("-- one\nSELECT 1;\nSELECT 2", "x.sql")]
     [('SELECT 1', 'x.sql, statement 1 (line 2)'), ('SELECT 2', 'x.sql, statement 2 (line 3)')]
     """
-    from sqlx.dialect import LexicalError
-    from sqlx.splitting import statement_spans
+    from sqlx.sql.tokens import LexicalError, statement_spans
 
     try:
         spans = statement_spans(text)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.output import note, out
+from sqlx.failures import CommandError
 from sqlx.serving.options import ServeOptions, Tls, check
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.output import note
 from sqlx.cli.progress import waiting
+from sqlx.failures import CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def started(warehouse: Path | None, conf: Mapping[str, str] | None = None) -> It
 
 
 def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str]) -> SparkSession:
-    import sqlx
+    from sqlx.sessions import session as sessions
 
     conf = {"spark.ui.enabled": "false", **further}
     if warehouse is None:  # tables of a catalog in memory must not outlive it
@@ -54,7 +54,7 @@ def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str]) ->
     log = scratch / "spark.log"
     try:
         with _stderr_of_children(log), waiting("Starting Spark"):
-            return sqlx.session(conf=conf, warehouse=None if warehouse is None else str(warehouse))
+            return sessions.session(conf=conf, warehouse=None if warehouse is None else str(warehouse))
     except RuntimeError as error:  # PySpark's PySparkRuntimeError: Java ended before it answered
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         raise CommandError("\n".join(["Spark did not start.", *lines[-_LINES_OF_LOG:]])) from error

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.output import Result, err, fetch, note, show
 from sqlx.cli.scripts import Script, Statement, at, is_query, run_scripts
-from sqlx.dialect import tokenize
-from sqlx.streaming.parse import StreamingTable, Trigger, parse_streaming
-from sqlx.streaming.registry import RunningQuery, registry
+from sqlx.failures import CommandError
+from sqlx.sql.definitions import StreamingTable, Trigger, parse_streaming
+from sqlx.sql.tokens import tokenize
+from sqlx.streaming.registry import RunningQuery, Totals, registry
 from sqlx.streaming.start import Starter
-from sqlx.streaming.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +136,7 @@ def start_stream(
     Returns:
         The query; None where the statement is no stream.
     """
-    from sqlx.sessions import statements_of
+    from sqlx.sessions.session import statements_of
 
     text = statement.text
     made = parse_streaming(text, tokenize(text))

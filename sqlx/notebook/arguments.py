@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 
 _OPTION = re.compile(r"\s*(--[a-z]+|-[a-z])(?![\w-])[ \t=]*")
 _VALUE = re.compile(r"\S+")

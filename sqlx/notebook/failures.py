@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlx.cli.failures import message_of
+from sqlx.failures import message_of
 
 
 class CellError(Exception):

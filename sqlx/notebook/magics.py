@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import DisplayHandle, display
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.output import fetch
 from sqlx.cli.progress import watched
 from sqlx.cli.scripts import Statement, at, split
 from sqlx.cli.start import tell_remarks
 from sqlx.cli.streams import StreamOptions, start_stream
-from sqlx.dialect import LexicalError, tokenize
+from sqlx.failures import CommandError
 from sqlx.notebook.arguments import Options, read
 from sqlx.notebook.failures import told
 from sqlx.notebook.live import Latest, LiveView, Show, follow
 from sqlx.notebook.plots import Picture, plot
 from sqlx.notebook.tables import Rows
-from sqlx.streaming.parse import StreamingTable, parse_streaming
+from sqlx.sql.definitions import StreamingTable, parse_streaming
+from sqlx.sql.tokens import LexicalError, tokenize
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -121,7 +121,7 @@ class SqlMagics(Magics):
         """The notebook's session: its variable ``spark``, the one that is active, or a new one in ``spark``."""
         from pyspark.sql import SparkSession
 
-        import sqlx
+        from sqlx.sessions import session as sessions
 
         names = self._notebook.user_ns
         found = names.get("spark")
@@ -131,9 +131,9 @@ class SqlMagics(Magics):
             found = SparkSession.getActiveSession()
         if found is None:
             _say("Starting Spark …")
-            found = sqlx.session(app="notebook", conf=_CONF)
+            found = sessions.session(app="notebook", conf=_CONF)
         names.setdefault("spark", found)
-        return sqlx.enable(found)
+        return sessions.enable(found)
 
 
 def _is_remote(session: object) -> bool:

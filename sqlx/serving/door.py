@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 
 _log = logging.getLogger("sqlx")
 _REMEMBERED_SECONDS = 300.0

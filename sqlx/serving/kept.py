@@ -15,10 +15,10 @@ from urllib.parse import quote
 from pyspark.errors import PySparkException
 
 from catalog.definitions import name_text
-from sqlx.cli.failures import message_of
-from sqlx.dialect import tokenize
-from sqlx.sessions import statements_of
-from sqlx.streaming.parse import StreamingTable, parse_streaming
+from sqlx.failures import message_of
+from sqlx.sessions.session import statements_of
+from sqlx.sql.definitions import StreamingTable, parse_streaming
+from sqlx.sql.tokens import tokenize
 from sqlx.streaming.registry import RunningQuery
 from sqlx.streaming.start import Starter
 from udtf.spark.stream_conf import configured_tasks

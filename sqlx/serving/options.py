@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 
 
 @dataclass(frozen=True)

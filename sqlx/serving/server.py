@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 from sqlx.serving.connect import ConnectServer, connect_conf
 from sqlx.serving.door import Door, LdapUsers
 from sqlx.serving.health import HealthServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from sqlx.sessions import front_of
+from sqlx.sessions.session import front_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

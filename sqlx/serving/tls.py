@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 from sqlx.serving.options import Tls
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 import secrets
 from pathlib import Path
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 
 _COST, _BLOCKS, _PARALLEL = 1 << 14, 8, 1
 """scrypt's n, r, p: 16 MB and some 50 ms a guess."""

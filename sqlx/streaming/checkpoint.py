@@ -10,10 +10,10 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-import sqlx
 from sqlx.errors import RunError
-from sqlx.streaming.folders import Folder
-from sqlx.streaming.parse import StreamingTable
+from sqlx.sql.definitions import StreamingTable
+from sqlx.streaming.tables import Folder
+from sqlx.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +87,7 @@ class Checkpoint:
 
     def write(self, identity: Identity) -> None:
         """Say what the checkpoint belongs to."""
-        facts = {"format": FORMAT, "product": f"sqlx {sqlx.__version__}", **asdict(identity)}
+        facts = {"format": FORMAT, "product": f"sqlx {__version__}", **asdict(identity)}
         self.folder.write(FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
     def check(self, stored: Identity, wanted: Identity) -> None:

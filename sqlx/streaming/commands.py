@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+from catalog.definitions import name_parts
 from catalog.statements import literal
-from sqlx.errors import BindError, did_you_mean
-from sqlx.streaming.parse import QueryCommand, ShowQueries, Statement, StreamingTable
-from sqlx.streaming.registry import RunningQuery, registry
+from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, did_you_mean
+from sqlx.sql.definitions import QueryCommand, ShowQueries, Statement, StreamingTable
+from sqlx.streaming.registry import Registry, RunningQuery, registry
 from sqlx.streaming.start import Starter
 from sqlx.streaming.tables import qualified
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sqlx.lower_stream import LiveQuery
+    from sqlx.spark.stream import LiveQuery
 
-    #: From a statement and its number of TASKS to its query, lowered.
-    Lower = Callable[[StreamingTable, int], LiveQuery]
+
+#: From a statement and its number of TASKS to its query, lowered.
+Lower = Callable[[StreamingTable, int], "LiveQuery"]
 
 _LISTED = ("name", "status", "sink", "trigger", "started", "batches", "rows", "checkpoint", "id", "error")
 
@@ -106,3 +109,47 @@ def rows_sql(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
 
 def _value(value: str | None) -> str:
     return "CAST(NULL AS STRING)" if value is None else literal(value)
+
+
+# The query of a streaming statement: its errors point into the whole statement.
+
+
+@contextmanager
+def carets_in(text: str, start: int) -> Iterator[None]:
+    """Let errors about a query point into the statement around it.
+
+    Args:
+        text: the statement.
+        start: where the query begins in it.
+
+    Raises:
+        TemporalSqlError: as it was, with the statement's line and caret.
+    """
+    try:
+        yield
+    except RefusedBySpark:
+        raise
+    except TemporalSqlError as error:
+        if error.span is None or error.text is None or not text.startswith(error.text, start):
+            raise
+        span = (error.span[0] + start, error.span[1] + start)
+        raise type(error)(error.condition, text, span, **error.parameters) from error.__cause__
+
+
+# Reads of a table that a stream writes: Spark keeps the list of its files in each session and does not look again.
+
+
+def look_again(java_session: Any, text: str, queries: Registry) -> None:
+    """Forget the list of files of each table of a stream that a statement may read.
+
+    Args:
+        java_session: the session that runs it.
+        text: the statement.
+        queries: the queries of the application.
+    """
+    lowered = text.lower()
+    for query in queries.all():
+        for table in query.tables:
+            if name_parts(table)[-1].lower() in lowered:
+                state = java_session.sessionState()
+                state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))

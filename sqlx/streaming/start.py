@@ -2,33 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from threading import Event
+from threading import Event, RLock
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
 from catalog.spark import analysis_error
-from sqlx.delta import check_path
 from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
-from sqlx.streaming.batches import BatchSink
+from sqlx.spark.delta import check_path
+from sqlx.sql.definitions import StreamingTable
+from sqlx.sql.parser import late_span
 from sqlx.streaming.checkpoint import Checkpoint, Identity
-from sqlx.streaming.folders import Folder
-from sqlx.streaming.late import late_outputs
-from sqlx.streaming.listening import listen
-from sqlx.streaming.parse import StreamingTable
-from sqlx.streaming.registry import RunningQuery, registry
-from sqlx.streaming.settings import settings
-from sqlx.streaming.sinks import PASSING, Sink, find_sink
-from sqlx.streaming.tables import StreamTable, TableName, qualified
-from sqlx.streaming.writing import begin
+from sqlx.streaming.registry import RunningQuery, listen, registry
+from sqlx.streaming.sinks import (
+    NOTE,
+    PASSING,
+    BatchSink,
+    BatchWriter,
+    FileSink,
+    KafkaSink,
+    NothingSink,
+    Output,
+    Sink,
+    find_sink,
+    united,
+)
+from sqlx.streaming.tables import Folder, StreamTable, TableName, absolute, columns_of, qualified
 from udtf.spark.stream_conf import configured_tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from sqlx.lower_stream import LiveQuery
+    from sqlx.spark.stream import LateOutput, LiveQuery
+
+
+# The tables of LATE TO: made if missing, and written under the batch id of the result.
+
+
+_PREVIEW = "a preview"
+_FORMATS = frozenset({"noop", "preview"})
+
+
+def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | None) -> list[Output]:
+    """What goes to the tables of LATE TO; operators that name the same table share it.
+
+    Raises:
+        UnsupportedError: the result's sink cannot share a batch id with other tables.
+        BindError: a table of that name is something else.
+    """
+    if not live.late:
+        return []
+    statement, sink = starter.statement, starter.sink
+    if sink.file_format is None and sink.format not in _FORMATS:
+        span = late_span(statement.text) or statement.span("USING")
+        raise UnsupportedError("UNSUPPORTED.LATE_TO_SINK", statement.text, span, format=sink.format)
+    of_table: dict[str, list[LateOutput]] = {}
+    for late in live.late:
+        of_table.setdefault(qualified(starter.spark, late.table).shown, []).append(late)
+    files = sink if sink.file_format is not None else _parquet(starter)
+    return [_output(starter, lates, files, checkpoint) for lates in of_table.values()]
+
+
+def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: Checkpoint | None) -> Output:
+    table = StreamTable(starter.spark, qualified(starter.spark, lates[0].table))
+    columns = columns_of(lates[0].schema)
+    if checkpoint is None and table.checkpoint == _PREVIEW:
+        table.drop()  # batch ids begin at 0 again, and those that a table has are passed over
+    owner = _PREVIEW if checkpoint is None else checkpoint.path
+    found = table.columns if table.exists else columns
+    if table.exists and table.checkpoint != owner:
+        raise _refused(starter, table, "a table of that name is there already, which this stream did not make")
+    if any({c.name.lower() for c in columns_of(late.schema)} != {c.name.lower() for c in found} for late in lates):
+        raise _refused(starter, table, f"its columns are {', '.join(c.name for c in found)}")
+    if not table.exists:
+        location = table.location if table.has_files() else ""
+        table.create(lates[0].schema, files.format, owner, location=location)
+    return Output(united([late.make for late in lates]), FileSink(table.location, files.file_format), table.name.quoted)
+
+
+def _refused(starter: Starter, table: StreamTable, reason: str) -> BindError:
+    text = starter.statement.text
+    span = late_span(text) or starter.statement.span("AS")
+    return BindError("STREAMING.LATE_TABLE", text, span, name=table.name.shown, reason=reason)
+
+
+def _parquet(starter: Starter) -> Sink:
+    return find_sink(starter.spark, replace(starter.statement, using="parquet"))
+
+
+# The settings with which a streaming query starts.
+
+
+_setting = RLock()
+
+
+@contextmanager
+def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Within it the session has these settings: a query keeps a copy of those of its start."""
+    with _setting:
+        before: dict[str, Any] = {name: spark.conf.get(name, None) for name in wanted}
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, value)
+
+
+# Hands a lowered query to Spark: through Spark's own sink, or micro-batch by micro-batch where there are several.
+
+
+def begin(starter: Starter, live: LiveQuery, late: list[Output], checkpoint: Checkpoint | None) -> StreamingQuery:
+    """Start the query.
+
+    Args:
+        starter: what is being started.
+        live: its query.
+        late: further tables; they make it write micro-batch by micro-batch.
+        checkpoint: where it keeps how far it is; None is Spark's temporary folder.
+    """
+    if late or starter.preview is not None:
+        frame: DataFrame = live.frame
+        rows: Callable[[DataFrame], DataFrame] = _same
+        if late and live.fat is not None and live.rows is not None:
+            frame, rows = live.fat, live.rows
+        outputs = [Output(rows, _batch_sink(starter)), *late]
+        return _writer(starter, frame, checkpoint).foreachBatch(BatchWriter(outputs, starter.failures)).start()
+    sink, options = starter.sink, starter.statement.options
+    if sink.format == "kafka":
+        return _records(starter, live, checkpoint)
+    writer = _writer(starter, live.frame, checkpoint).format(sink.format).outputMode("append")
+    writer = writer.options(**{key: value for key, value in options if key.lower() != "path"})
+    if sink.kind != "plain":
+        return writer.toTable(starter.name.text)
+    return writer.start(absolute(starter.path) if starter.path else None)
+
+
+def _records(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | None) -> StreamingQuery:
+    """Into a topic."""
+    sink = KafkaSink(starter.statement, live)
+    options = sink.options
+    writer = _writer(starter, sink.records(), checkpoint).format("kafka").outputMode("append").options(**options)
+    starter.notes.append(NOTE)
+    return writer.start()
+
+
+def _writer(starter: Starter, frame: DataFrame, checkpoint: Checkpoint | None) -> DataStreamWriter:
+    writer = frame.writeStream.queryName(starter.name.parts[-1])
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint.path)
+    trigger = starter.statement.trigger
+    if trigger.available_now:
+        return writer.trigger(availableNow=True)
+    if trigger.every_us is not None:
+        return writer.trigger(processingTime=f"{trigger.every_us // 1000} milliseconds")
+    return writer
+
+
+def _batch_sink(starter: Starter) -> BatchSink:
+    if starter.preview is not None:
+        return starter.preview
+    if starter.sink.file_format is None:
+        return NothingSink()
+    location = absolute(starter.path) if starter.to_path else starter.table.location
+    return FileSink(location, starter.sink.file_format, starter.statement.options)
+
+
+def _same(batch: DataFrame) -> DataFrame:
+    return batch
+
 
 _LOOK_SECONDS = 0.02
 _CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")

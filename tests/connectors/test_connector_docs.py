@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sqlx.splitting import statement_spans
+from sqlx.sql.tokens import statement_spans
 from tests.harness.doc_blocks import SQL_BLOCKS
 from tests.harness.topics import Record
 

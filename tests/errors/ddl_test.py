@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from catalog.definitions import Definition, Drop
 from catalog.entries import Column, Entry
 from catalog.planner import Planner
-from sqlx.ddl import Definition, Drop, carets, parse_definition
 from sqlx.errors import TemporalSqlError
+from sqlx.sql.definitions import carets, parse_definition
 from tests.harness.refusals import check_refusals
 from tests.unit.catalog.fake_session import FakeSession
 

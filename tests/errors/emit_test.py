@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from sqlx.errors import TemporalSqlError
-from sqlx.lower_native import strategy_of
-from sqlx.lower_stream import StreamLowering
-from sqlx.plan import Aggregation
-from sqlx.testing import ReplayDriver
+from sqlx.plan.nodes import Aggregation
+from sqlx.replay.driver import ReplayDriver
+from sqlx.spark.aggregates import strategy_of
+from sqlx.spark.stream import StreamLowering
 from tests.errors.query_test import error_of
 from tests.harness.fake_binder import compiled
 from tests.harness.refusals import check_refusals

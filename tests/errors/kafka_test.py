@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from catalog.binding import AnalysisError
+from catalog.definitions import Definition
 from catalog.entries import Column
 from catalog.planner import Planner
 from sqlx.connectors import fetching
 from sqlx.connectors.artifacts import CONNECTORS, Artifact
 from sqlx.connectors.jars import connector_conf
-from sqlx.ddl import Definition, carets, parse_definition
 from sqlx.errors import RunError, TemporalSqlError
+from sqlx.sql.definitions import carets, parse_definition
 from sqlx.streaming.failures import error_from
 from tests.harness.refusals import check_refusals
 from tests.unit.catalog.fake_session import FakeSession

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sqlx.errors import TemporalSqlError
-from sqlx.lower_late import check_late
+from sqlx.spark.stream import check_late
 from tests.harness.live_binder import live
 from tests.harness.refusals import check_refusals
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sqlx.errors import TemporalSqlError
-from sqlx.testing import ReplayDriver
+from sqlx.replay.driver import ReplayDriver
 from tests.harness.refusals import check_refusals
 
 CASES = Path(__file__).with_name("replay_joins.txt")

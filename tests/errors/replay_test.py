@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sqlx.errors import TemporalSqlError
-from sqlx.slt_case import parse_case
-from sqlx.testing import ReplayDriver
+from sqlx.replay.driver import ReplayDriver
+from sqlx.testing.slt import parse_case
 
 STREAM = "CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts;\n"
 TABLE = "CREATE VERSIONED TABLE rates (ccy STRING, rate DECIMAL(5,2), ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts;\n"

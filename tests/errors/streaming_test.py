@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.dialect import tokenize
 from sqlx.errors import RunError, TemporalSqlError
+from sqlx.sql.definitions import parse_streaming
+from sqlx.sql.tokens import tokenize
 from sqlx.streaming.failures import error_from
-from sqlx.streaming.parse import parse_streaming
 from tests.harness.refusals import check_refusals
 
 CASES = Path(__file__).with_name("streaming.txt")

@@ -11,9 +11,9 @@ from typing import Any
 import duckdb
 
 from catalog.definitions import Definition
-from sqlx.ddl import parse_definition
-from sqlx.splitting import statement_spans
-from sqlx.testing import Change, ReplayDriver
+from sqlx.replay.driver import Change, ReplayDriver
+from sqlx.sql.definitions import parse_definition
+from sqlx.sql.tokens import statement_spans
 from tests.harness.doc_blocks import shown
 
 _INSERT = re.compile(r"INSERT\s+INTO\s+(\w+)\s+(VALUES\b.*)", re.IGNORECASE | re.DOTALL)

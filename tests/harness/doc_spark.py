@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlx.splitting import statement_spans
+from sqlx.sql.tokens import statement_spans
 from sqlx.streaming.registry import registry
 from tests.harness.doc_blocks import ROOT, shown
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from catalog import MemoryCatalog
 from catalog.entries import Column, Entry
-from sqlx.compiler import compile_query
-from sqlx.plan import AsOfJoin, Plan
-from sqlx.replay_duckdb import DuckDbBinder, Engine
-from sqlx.right_side import quoted_path
+from sqlx.bind.right_side import quoted_path
+from sqlx.plan.compiler import compile_query
+from sqlx.plan.nodes import AsOfJoin, Plan
+from sqlx.replay.duckdb import DuckDbBinder, Engine
 
 DAY_US = 86_400_000_000
 

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 from catalog.entries import Column, Entry
-from sqlx.arrival import ROW, Arrival
-from sqlx.bind import LiveRead, NotLiveError
-from sqlx.compiler import compile_query
-from sqlx.plan import Plan
+from sqlx.bind.binder import ROW, Arrival, LiveRead, NotLiveError
+from sqlx.plan.compiler import compile_query
+from sqlx.plan.nodes import Plan
 from tests.harness.fake_binder import FakeBinder
 
 _FILES = (("o0", "timestamp"), ("o1", "string"), ("o2", "bigint"))

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlx.replay_types import parse_type
-from sqlx.replay_values import from_micros, reader_of
-from sqlx.slt import Result, case_files, results_table, run_directory
-from sqlx.slt_case import read_case, value_of, word_of, words_of
+from sqlx.replay.types import from_micros, parse_type, reader_of
+from sqlx.testing.slt import Result, case_files, read_case, results_table, run_directory, value_of, word_of, words_of
 
 SEMANTICS = Path(__file__).parent.parent / "semantics"
 EXAMPLE = SEMANTICS / "as_of_join" / "out_of_order_update_serves_later_lookups.slt"

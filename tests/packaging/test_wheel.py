@@ -108,7 +108,9 @@ def test_the_doctor_of_what_is_installed_answers(installed: Path) -> None:
 
 
 def test_the_demo_finds_its_stories_in_what_is_installed(installed: Path) -> None:
-    code = "from sqlx.demo import ACTS, STORIES; print(STORIES); assert all((STORIES / act).is_file() for act in ACTS)"
+    code = (
+        "from sqlx.cli.demo import ACTS, STORIES; print(STORIES); assert all((STORIES / act).is_file() for act in ACTS)"
+    )
     environ = os.environ | {"PYTHONPATH": str(installed)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=installed, env=environ)
     assert done.stdout.strip() == str(installed / "sqlx" / "sql_examples"), done.stderr

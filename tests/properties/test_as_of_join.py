@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.as_of_join import duckdb_sql, reference
-from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic, join_tables
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.logic import AsOfJoinLogic, join_tables
 from udtf.record import Row, left_row, right_row
 
 KEYS = st.sampled_from(["a", "b", None])

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udtf.operators import as_of_stream_versions, as_of_stream_waiting, table_lookup_state
-from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
-from udtf.operators.as_of_stream import AsOfJoinStream
+from udtf.operators.as_of_join import stream as as_of_stream_versions
+from udtf.operators.as_of_join import stream as as_of_stream_waiting
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.logic import AsOfJoinLogic
+from udtf.operators.as_of_join.stream import AsOfJoinStream
+from udtf.operators.table_lookup import stream as table_lookup_state
 from udtf.record import Row, canonical_key
 
 STAMP = pa.timestamp("us", "UTC")

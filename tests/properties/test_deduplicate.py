@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.deduplicate import duckdb_sql, reference
-from udtf.operators.deduplicate import DeduplicateConfig, DeduplicateLogic, deduplicate_table
-from udtf.operators.deduplicate_stream import DeduplicateStream
+from udtf.operators.deduplicate.config import DeduplicateConfig
+from udtf.operators.deduplicate.logic import DeduplicateLogic, deduplicate_table
+from udtf.operators.deduplicate.stream import DeduplicateStream
 from udtf.record import Row
 
 STAMP = pa.timestamp("us", "UTC")

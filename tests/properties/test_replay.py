@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlx.testing import Change, ReplayDriver
+from sqlx.replay.driver import Change, ReplayDriver
 
 Record = tuple[str, dict[str, Any]]
 KEYS = st.sampled_from(["a", "b", "é", None])

@@ -14,8 +14,8 @@ from tests.properties.test_as_of_stream import (
     micro_batch,
     tidy_often,  # noqa: F401  # a fixture
 )
-from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
-from udtf.operators.table_lookup_stream import TableLookupStream
+from udtf.operators.table_lookup.logic import TableLookupConfig, TableLookupLogic
+from udtf.operators.table_lookup.stream import TableLookupStream
 from udtf.record import Row
 
 FUTURE = st.none() | st.integers(0, 30)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.oracle.window_aggregate import duckdb_sql, reference
 from udtf.errors import OperatorError
-from udtf.operators.suppress import SuppressConfig, SuppressLogic
-from udtf.operators.window_aggregate import WindowAggregateLogic
-from udtf.operators.window_aggregate_config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.suppress.logic import SuppressConfig, SuppressLogic
+from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Row
 
 KEYS = st.sampled_from(["a", "a", "a", "b", None])  # mostly one, so that windows meet

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from udtf.errors import OperatorError
-from udtf.operators import window_aggregate_stream_cold, window_aggregate_stream_store
-from udtf.operators.window_aggregate import WindowAggregateLogic
-from udtf.operators.window_aggregate_config import Aggregate, Window, WindowAggregateConfig
-from udtf.operators.window_aggregate_stream import WindowAggregateStream
-from udtf.operators.window_aggregate_stream_plan import is_compiled
-from udtf.operators.window_aggregate_stream_rows import RecordStream
+from udtf.operators.window_aggregate import spill as window_aggregate_stream_cold
+from udtf.operators.window_aggregate import store as window_aggregate_stream_store
+from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig, is_compiled
+from udtf.operators.window_aggregate.logic import WindowAggregateLogic
+from udtf.operators.window_aggregate.row_by_row import RecordStream
+from udtf.operators.window_aggregate.stream import WindowAggregateStream
 from udtf.record import Row, canonical_key
 
 STAMP = pa.timestamp("us", "UTC")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlx.testing import ReplayDriver
+from sqlx.replay.driver import ReplayDriver
 from tests.oracle.window_aggregate import duckdb_sql
 
 STREAM = "CREATE STREAM s (k STRING, ts TIMESTAMP, v INT) TIMESTAMP BY ts;"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sqlx.slt import case_files, complete_file, run_case
-from sqlx.slt_case import Case, read_case
+from sqlx.testing.slt import Case, case_files, complete_file, read_case, run_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

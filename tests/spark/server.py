@@ -98,7 +98,7 @@ def refusal(run: Any, *args: Any) -> str:
 
 def java_tool(name: str) -> str:
     """A program of the Java that is in use."""
-    from sqlx.java import use_java
+    from sqlx.sessions.java import use_java
 
     use_java()
     return str(Path(os.environ["JAVA_HOME"]) / "bin" / name)

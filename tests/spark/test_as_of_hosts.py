@@ -11,9 +11,11 @@ import pytest
 from pyspark import SparkContext
 
 import udtf
-from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
-from udtf.spark import batch, mapped
-from udtf.spark.union import tagged_union
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.logic import join_tables
+from udtf.spark import batch
+from udtf.spark import batch as mapped
+from udtf.spark.functions import tagged_union
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +77,7 @@ def test_a_hot_key_is_split_without_changing_an_answer(sides, expected, monkeypa
 
 
 def test_the_mapped_file(sides, expected):
-    assert answer(mapped.as_of_join(*sides, CONFIG, SCHEMA).toArrow()) == expected
+    assert answer(mapped.as_of_join_mapped(*sides, CONFIG, SCHEMA).toArrow()) == expected
 
 
 def test_threads_with_the_same_versions_give_spark_their_file_one_after_the_other(sides, expected, monkeypatch):
@@ -92,7 +94,7 @@ def test_threads_with_the_same_versions_give_spark_their_file_one_after_the_othe
 
     monkeypatch.setattr(SparkContext, "addFile", watched)
     with ThreadPoolExecutor(4) as threads:
-        frames = list(threads.map(lambda _: mapped.as_of_join(*sides, CONFIG, SCHEMA), range(8)))
+        frames = list(threads.map(lambda _: mapped.as_of_join_mapped(*sides, CONFIG, SCHEMA), range(8)))
     assert most == [1] * 8
     assert answer(frames[-1].toArrow()) == expected
 

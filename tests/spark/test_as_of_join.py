@@ -212,5 +212,5 @@ def test_a_right_side_larger_than_its_estimate_is_shuffled(spark, monkeypatch):
         raise PySparkException(message)
 
     query = "SELECT l.id, r.id AS rid FROM range(3) l ASOF LEFT JOIN range(2) r MATCH_CONDITION (l.id >= r.id)"
-    monkeypatch.setattr("sqlx.lower.mapped.as_of_join", too_large)
+    monkeypatch.setattr("sqlx.spark.batch.batch.as_of_join_mapped", too_large)
     assert sorted(map(tuple, spark.sql(query).collect())) == [(0, 0), (1, 1), (2, 1)]

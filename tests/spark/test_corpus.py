@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sqlx.hook import FrontEnd, TemporalParser
+from sqlx.sessions.hook import FrontEnd, TemporalParser
 from tests.corpus import ACCEPTED, REFUSED, statements
 
 if TYPE_CHECKING:

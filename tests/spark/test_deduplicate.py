@@ -9,8 +9,8 @@ import pytest
 
 import sqlx
 import udtf
-from sqlx.compile_text import compile_text
-from sqlx.testing import ReplayDriver
+from sqlx.replay.driver import ReplayDriver
+from sqlx.sessions.compile_text import compile_text
 
 ORDERS = """
     (1, 'a', TIMESTAMP'2024-01-01 10:00', 10), (2, 'a', TIMESTAMP'2024-01-01 10:30', 20),

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 from sqlx.errors import BindError, TemporalSqlError
-from sqlx.statements import SessionStatements
+from sqlx.sessions.statements import SessionStatements
 
 ROOT = Path(__file__).parent.parent.parent
 AS_OF = "SELECT o.id, r.rate FROM hook_orders o LEFT JOIN hook_rates r AS OF o.ts ON o.k = r.k"
@@ -120,7 +120,7 @@ def test_plain_statements_reach_spark_byte_for_byte(spark, monkeypatch, text):
     def never(*_):
         raise AssertionError(_)
 
-    monkeypatch.setattr("sqlx.statements.lower_operators", never)
+    monkeypatch.setattr("sqlx.sessions.statements.lower_operators", never)
     assert spark.sql(text).count() == 1
 
 

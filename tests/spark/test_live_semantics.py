@@ -19,14 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from sqlx.replay_script import read_script
-from sqlx.replay_types import parse_type
-from sqlx.replay_values import Reader, reader_of
-from sqlx.slt import case_files
-from sqlx.slt_case import read_case, words_of_row
-from sqlx.slt_live import LiveAnswer, Records, has_own_sequence, run_live
-from sqlx.slt_modes import plain_value, records_of
-from sqlx.testing import ReplayDriver
+from sqlx.replay.driver import ReplayDriver
+from sqlx.replay.script import read_script
+from sqlx.replay.types import Reader, parse_type, reader_of
+from sqlx.testing.slt import case_files, plain_value, read_case, records_of, words_of_row
+from tests.harness.slt_live import LiveAnswer, Records, has_own_sequence, run_live
 from tests.test_worked_examples import DEDUPLICATIONS, JOINS, deduplication, identified, records, script_of
 
 if TYPE_CHECKING:
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
     from pyspark.sql import SparkSession
 
-    from sqlx.slt_case import Case
+    from sqlx.testing.slt import Case
 
 SEMANTICS = Path(__file__).parents[1] / "semantics"
 COUNTED = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")

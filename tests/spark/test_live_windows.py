@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from sqlx.testing import ReplayDriver
+from sqlx.replay.driver import ReplayDriver
 from udtf.spark.stream_conf import stream_conf
 
 if TYPE_CHECKING:

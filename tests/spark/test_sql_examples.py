@@ -11,14 +11,24 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
+from sqlx.cli.demo import (
+    ACTS,
+    CHANGES,
+    FINAL,
+    STORIES,
+    counts,
+    draw,
+    live_totals,
+    prepare,
+    replay_rows,
+    source_folder,
+    updates,
+    window_counts,
+    write_replay,
+)
+from sqlx.cli.jinja import render_file
 from sqlx.cli.output import fetch
 from sqlx.cli.scripts import is_query, split
-from sqlx.demo import ACTS, STORIES, counts
-from sqlx.demo_data import prepare, source_folder
-from sqlx.demo_live import live_totals
-from sqlx.demo_replay import replay_rows, write_replay
-from sqlx.demo_windows import CHANGES, FINAL, draw, updates, window_counts
-from sqlx.jinja import render_file
 from tests.oracle.deduplicate import duckdb_sql
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import pytest
 from pyspark import cloudpickle
 
 from tests.harness import counting
-from udtf.spark.stream import StreamSpec, rows_of, stream_operator
+from udtf.spark.stream import rows_of, stream_operator
 from udtf.spark.stream_conf import stream_conf
+from udtf.stream.spec import StreamSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

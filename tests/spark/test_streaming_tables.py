@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from sqlx.dialect import tokenize
 from sqlx.errors import TemporalSqlError
-from sqlx.streaming.parse import StreamingTable, parse_streaming
+from sqlx.sql.definitions import StreamingTable, parse_streaming
+from sqlx.sql.tokens import tokenize
 from sqlx.streaming.registry import registry
 from sqlx.streaming.sinks import FileSink
 from sqlx.streaming.start import Starter

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 import sqlx
-from sqlx.compile_text import compile_text
+from sqlx.sessions.compile_text import compile_text
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2024, 3, 31, 12)

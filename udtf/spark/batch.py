@@ -6,25 +6,40 @@ go round over several tasks of its own, and its right rows to each of them (desi
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import math
-from collections import Counter
+import shutil
+import tempfile
+import uuid
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F  # its usual name
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from udtf.operators.as_of_join import join_tables
+from udtf.operators.as_of_join.logic import join_tables
+from udtf.operators.deduplicate.logic import deduplicate_table
+from udtf.spark.stream_conf import configured_tasks
 from udtf.spark.workers import settle
+from udtf.stream.blobs import gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-    from udtf.operators.as_of_join import AsOfJoinConfig
+    from udtf.operators.as_of_join.batch import Versions
+    from udtf.operators.as_of_join.config import AsOfJoinConfig
+    from udtf.operators.deduplicate.config import DeduplicateConfig
+    from udtf.operators.window_aggregate.config import WindowAggregateConfig
+
 
 TASK: Final = "__task"
 #: By Spark's own estimate of both plans, which for Parquet is about the size of the files.
@@ -181,3 +196,203 @@ def _right_task(key_hash: Column, tasks: int, hot: list[HotKey]) -> Column:
         own = F.sequence(F.lit(key.first_task), F.lit(key.first_task + key.splits - 1))
         everywhere = F.when(key_hash == F.lit(key.key_hash), own).otherwise(everywhere)
     return F.explode(everywhere)
+
+
+# Deduplication of bounded rows on Spark: shuffled by task, each task one partition, judged as one Arrow table.
+#
+# `task = pmod(xxhash64(keys), tasks)`, as in a stream, so that with an order of arrival (SEQUENCE BY) and as many tasks
+# the answer is the stream's. In order of time no row is late, and the tasks change nothing.
+
+
+#: Types whose values are numbers of at most 64 bits, equal where the keys are.
+_NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+def deduplicate(
+    rows: DataFrame, config: DeduplicateConfig, output_schema: StructType | str, tasks: int | None = None
+) -> DataFrame:
+    """Deduplicate a DataFrame that has the shape of `udtf.operators.deduplicate.deduplicate_table`.
+
+    Args:
+        rows: the rows.
+        config: the deduplication; its columns may name `__k0 ..`, `__time` and `__seq`: nothing need travel twice.
+        output_schema: the output's columns by name and type.
+        tasks: how many tasks; None takes it from the session where it matters, else from Spark's estimate of the rows.
+    """
+    if not config.has_sequence and "__arrival0" not in rows.columns:
+        rows = rows.withColumn("__arrival0", F.monotonically_increasing_id())  # ties, the same in every run
+    tasks = tasks or (configured_tasks(rows.sparkSession) if config.has_sequence else number_of_tasks(rows))
+    hashed = rows.withColumn("__hash", F.xxhash64(*_keys(config))).withColumn(TASK, _task(config, tasks))
+    travelling = hashed.drop("__hash") if _is_identity(config, rows) else hashed
+    # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
+    placed = travelling.repartitionById(tasks, F.col(TASK)).drop(TASK)
+    return placed.mapInArrow(named("deduplicate", partial(_deduplicate_task, config)), output_schema)
+
+
+def _keys(config: DeduplicateConfig) -> list[Column]:
+    return [F.col(f"__k{number}") for number in range(config.n_keys)]
+
+
+def _is_identity(config: DeduplicateConfig, rows: DataFrame) -> bool:
+    """Whether the one key is a number that tells keys apart by itself: a hash of it need not travel."""
+    return config.n_keys == 1 and isinstance(rows.schema["__k0"].dataType, _NUMBERS)
+
+
+def _task(config: DeduplicateConfig, tasks: int) -> Column:
+    """By key; rows without one have no duplicates, and go round where they are of no account for stream time."""
+    task = F.pmod(F.col("__hash"), F.lit(tasks)).cast("int")
+    if config.has_sequence:
+        return task
+    has_key = F.lit(True)
+    for key in _keys(config):
+        has_key = has_key & key.isNotNull()
+    return F.when(has_key, task).otherwise(F.pmod(F.monotonically_increasing_id(), F.lit(tasks)).cast("int"))
+
+
+def _deduplicate_task(config: DeduplicateConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One task, in a worker."""
+    import pyarrow as pa  # the driver may plan without it
+
+    settle()
+    held = [batch for batch in batches if batch.num_rows]
+    if held:
+        yield from in_utc(deduplicate_table(config, pa.Table.from_batches(held))).to_batches()
+
+
+# A small right side: one Arrow file that every worker maps; the left is answered where it lies, without a shuffle.
+#
+# The whole of a left row goes through Python. Shipping only keys and times, as an Arrow UDF can, was measured: Spark
+# then queues a copy of each row beside the call, and takes longer: half as long again for rows of four columns, a tenth
+# for rows of twenty.
+# The versions are collected when the join is built, not when it is run, so the answer is as of then.
+
+
+#: Left rows are answered so many at a time, or so many bytes: a look-up has a cost per call.
+_ANSWERED_ROWS: Final = 1 << 16
+_ANSWERED_BYTES: Final = 64 << 20
+#: A worker process outlives its queries; it keeps the index of the last few.
+_KEPT_INDEXES: Final = 4
+#: Spark looks whether a file is there and then copies it: two threads at once with the same versions would both.
+_adding: Final = Lock()
+
+
+def as_of_join_mapped(
+    left: DataFrame, right: DataFrame, config: AsOfJoinConfig, output_schema: StructType | str
+) -> DataFrame:
+    """Join two DataFrames that have the shapes of `udtf.operators.as_of_join.join_tables`; the right must be small.
+
+    Args:
+        left: the left side.
+        right: the versions; collected to the driver now, and held by every worker.
+        config: the join. `left_columns` may name `__k0 ..` and `__as_of`: nothing need travel twice.
+        output_schema: the output's columns by name and type, as the shapes say.
+    """
+    from udtf.operators.as_of_join.batch import sort_versions  # numba costs a second to import
+
+    sorted_config, versions = sort_versions(config, right.toArrow())
+    path = _kept(versions)
+    with _adding:
+        left.sparkSession.sparkContext.addFile(str(path))
+    answer = named("as_of_join", partial(_join_batches, path.name, sorted_config))
+    return left.mapInArrow(answer, output_schema)
+
+
+def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One partition of the left side, in a worker."""
+    settle()
+    for held in gathered(batches, _ANSWERED_ROWS, _ANSWERED_BYTES):
+        yield from in_utc(_versions(name, config).join(pa.Table.from_batches(held))).to_batches()
+
+
+def _kept(versions: pa.Table) -> Path:
+    """The versions as a file; the same ones are the same file, however often a long-lived driver is asked for them."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, versions.schema) as out:
+        out.write_table(versions)
+    data = sink.getvalue()
+    path = _directory() / f"as_of_{hashlib.sha256(data).hexdigest()[:32]}.arrow"
+    if not path.exists():
+        draft = path.with_suffix(f".{uuid.uuid4().hex}")
+        draft.write_bytes(data)
+        draft.replace(path)
+    return path
+
+
+@cache
+def _directory() -> Path:
+    """Where the driver keeps the files that executors fetch; they must stay until the last of them has."""
+    path = Path(tempfile.mkdtemp(prefix="sqlx-as-of-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+_indexes: OrderedDict[tuple[str, AsOfJoinConfig], Versions] = OrderedDict()
+
+
+def _versions(name: str, config: AsOfJoinConfig) -> Versions:
+    """The index of the mapped file, made once per worker process."""
+    from pyspark import SparkFiles
+
+    from udtf.operators.as_of_join.batch import Versions
+
+    key = SparkFiles.get(name), config
+    if key not in _indexes:
+        _indexes[key] = Versions(config, pa.ipc.open_file(pa.memory_map(key[0])).read_all())
+        if len(_indexes) > _KEPT_INDEXES:
+            _indexes.popitem(last=False)
+    _indexes.move_to_end(key)
+    return _indexes[key]
+
+
+# Sliding windows of bounded rows on Spark: shuffled by task, each task one partition, answered from one Arrow table.
+#
+# `task = pmod(xxhash64(keys), tasks)`, as in a stream; without keys there is one task. Nothing is late, so that the
+# answer is the same however many there are.
+
+
+def sliding_windows(
+    rows: DataFrame,
+    config: WindowAggregateConfig,
+    output_schema: StructType | str,
+    copies: Mapping[str, str],
+    lists_members: bool = False,
+    tasks: int | None = None,
+) -> DataFrame:
+    """The windows of a DataFrame that has the shape of `udtf.operators.window_aggregate.batch`, without `__hash`.
+
+    Args:
+        rows: the rows.
+        config: the aggregation.
+        output_schema: the output's columns by name and type.
+        copies: columns that are not among the rows, and those that they are copies of: nothing need travel twice.
+        lists_members: give out the members of the windows instead of their aggregates.
+        tasks: how many tasks; None takes it from Spark's estimate of the rows.
+    """
+    tasks = (tasks or number_of_tasks(rows)) if config.n_keys else 1
+    keys = [F.col(f"__k{number}") for number in range(config.n_keys)]
+    hashed = rows.withColumn("__hash", F.xxhash64(*keys) if keys else F.lit(0).cast("long"))
+    task = F.pmod(F.col("__hash"), F.lit(tasks)).cast("int")
+    # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
+    placed = hashed.withColumn(TASK, task).repartitionById(tasks, F.col(TASK)).drop(TASK)
+    answer = named("sliding_windows", partial(_windows_task, config, dict(copies), lists_members))
+    return placed.mapInArrow(answer, output_schema)
+
+
+def _windows_task(
+    config: WindowAggregateConfig, copies: Mapping[str, str], lists_members: bool, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """One task, in a worker."""
+    import pyarrow as pa  # the driver may plan without it
+
+    from udtf.operators.window_aggregate.batch import sliding_members, sliding_table
+
+    settle()
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return
+    rows = pa.Table.from_batches(held).combine_chunks()
+    held.clear()
+    for name, source in copies.items():
+        rows = rows.append_column(name, rows[source])
+    for piece in (sliding_members if lists_members else sliding_table)(config, rows):
+        yield from in_utc(piece).to_batches()

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from udtf.logic import StreamLogic
-    from udtf.operators.as_of_config import AsOfJoinConfig
-    from udtf.operators.deduplicate import DeduplicateConfig
-    from udtf.operators.suppress import SuppressConfig
-    from udtf.operators.table_changes import TableChangesConfig
-    from udtf.operators.table_lookup import TableLookupConfig
-    from udtf.operators.window_aggregate_config import WindowAggregateConfig
+    from udtf.operators.as_of_join.config import AsOfJoinConfig
+    from udtf.operators.deduplicate.config import DeduplicateConfig
+    from udtf.operators.suppress.logic import SuppressConfig
+    from udtf.operators.table_changes.logic import TableChangesConfig
+    from udtf.operators.table_lookup.logic import TableLookupConfig
+    from udtf.operators.window_aggregate.config import WindowAggregateConfig
 
 
 def with_copies(make_logic: Callable[[], StreamLogic], layouts: Sequence[Mapping[str, str]]) -> StreamLogic:
@@ -28,21 +28,21 @@ def with_copies(make_logic: Callable[[], StreamLogic], layouts: Sequence[Mapping
 
 def as_of_join(config: AsOfJoinConfig, emit_order: int) -> StreamLogic:
     """An empty AS OF join."""
-    from udtf.operators.as_of_stream import AsOfJoinStream  # numba costs a second to import
+    from udtf.operators.as_of_join.stream import AsOfJoinStream  # numba costs a second to import
 
     return AsOfJoinStream(config, emit_order)
 
 
 def table_lookup(config: TableLookupConfig, emit_order: int) -> StreamLogic:
     """An empty look-up."""
-    from udtf.operators.table_lookup_stream import TableLookupStream
+    from udtf.operators.table_lookup.stream import TableLookupStream
 
     return TableLookupStream(config, emit_order)
 
 
 def deduplicate(config: DeduplicateConfig, emit_order: int) -> StreamLogic:
     """An empty deduplication."""
-    from udtf.operators.deduplicate_stream import DeduplicateStream
+    from udtf.operators.deduplicate.stream import DeduplicateStream
 
     return DeduplicateStream(config, emit_order)
 
@@ -50,23 +50,23 @@ def deduplicate(config: DeduplicateConfig, emit_order: int) -> StreamLogic:
 def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_order: int) -> StreamLogic:
     """An empty aggregation: compiled where all of it can be, else row by row."""
     if is_compiled:
-        from udtf.operators.window_aggregate_stream import WindowAggregateStream
+        from udtf.operators.window_aggregate.stream import WindowAggregateStream
 
         return WindowAggregateStream(config, emit_order)
-    from udtf.operators.window_aggregate_stream_rows import RecordStream
+    from udtf.operators.window_aggregate.row_by_row import RecordStream
 
     return RecordStream(config, emit_order)
 
 
 def table_changes(config: TableChangesConfig, emit_order: int) -> StreamLogic:
     """The updates of an empty table."""
-    from udtf.operators.table_changes_stream import TableChangesStream
+    from udtf.operators.table_changes.stream import TableChangesStream
 
     return TableChangesStream(config, emit_order)
 
 
 def suppress(config: SuppressConfig, n_keys: int) -> StreamLogic:
     """A suppression in which nothing waits."""
-    from udtf.operators.suppress_stream import SuppressStream
+    from udtf.operators.suppress.stream import SuppressStream
 
     return SuppressStream(config, n_keys)

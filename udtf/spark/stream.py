@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F  # its usual name
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from udtf.spark.slots import slots
-from udtf.spark.state_store import StateStoreLog
 from udtf.spark.workers import settle
-from udtf.stream.spec import COUNTERS, MAXIMA, StreamSpec
+from udtf.stream.log import Head
+from udtf.stream.spec import MAXIMA, StreamSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,11 +28,120 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-    from pyspark.sql.types import StructType
 
     from udtf.logic import StreamEmission
 
-__all__ = ["COUNTERS", "StreamSpec", "rows_of", "stream_operator"]
+
+# Numbers that Spark's hash partitioning spreads evenly: one for each task.
+
+
+_MASK: Final = 0xFFFFFFFF
+_SEED: Final = 42
+
+
+@cache
+def slots(tasks: int) -> tuple[int, ...]:
+    """Per task a number whose hash falls on it: `pmod(murmur3(slot), tasks) == task`.
+
+    Grouped by these, tasks lie evenly over any number of partitions that divides their own.
+    """
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < tasks:
+        found.setdefault(murmur3(number) % tasks, number)
+        number += 1
+    return tuple(found[task] for task in range(tasks))
+
+
+def murmur3(number: int) -> int:
+    """Spark's hash of an int column (Murmur3 x86 32, seed 42), as a signed number.
+
+    >>> murmur3(0), murmur3(1)
+    (933211791, -559580957)
+    """
+    block = number * 0xCC9E2D51 & _MASK
+    block = _rotated(block, 15) * 0x1B873593 & _MASK
+    state = _rotated(_SEED ^ block, 13) * 5 + 0xE6546B64 & _MASK
+    state ^= 4  # the length in bytes
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def _rotated(number: int, bits: int) -> int:
+    return (number << bits | number >> (32 - bits)) & _MASK
+
+
+# A task's changelog in Spark's state store: one map under the task's key, numbers to bytes.
+#
+# What is written here is committed with the micro-batch or not at all: exactly-once is Spark's.
+#
+#     0                      the head, as JSON
+#     position << 10 | part  a segment's bytes; a part that is not full is the last
+#
+# One state of two plain columns, since Spark compiles encoders for each in every partition of every micro-batch.
+
+
+#: Each part travels through a socket and a JVM array as one piece.
+_PART_BYTES: Final = 32 << 20
+_PART_BITS: Final = 10
+_HEAD: Final = 0
+_NUMBER: Final = StructType([StructField("number", LongType(), nullable=True)])
+_DATA: Final = StructType([StructField("data", BinaryType(), nullable=True)])
+
+
+class StateStoreLog:
+    """The log of the task whose key Spark has set: one object serves all tasks of a partition, one after the other."""
+
+    def __init__(self, handle: StatefulProcessorHandle, place: str) -> None:
+        """Declare the state; types as text would be parsed each time.
+
+        Args:
+            handle: Spark's.
+            place: the operator, for errors.
+        """
+        self._place = place
+        self._entries = handle.getMapState("changelog", _NUMBER, _DATA)
+
+    def head(self) -> Head | None:
+        """How far the history goes."""
+        found = self._get(_HEAD)
+        return None if found is None else Head.from_bytes(found, self._place)
+
+    def tail(self, after: int) -> Iterator[tuple[int, bytes | None]]:
+        """The segments after a number."""
+        head = self.head()
+        for position in range(after + 1, head.position + 1 if head else 0):
+            yield position, self._read(position)
+
+    def append(self, head: Head, segment: bytes) -> None:
+        """Add a delta."""
+        for part, start in enumerate(range(0, len(segment) + 1, _PART_BYTES)):
+            self._put(head.position << _PART_BITS | part, segment[start : start + _PART_BYTES])
+        self._put(_HEAD, head.to_bytes())
+
+    def compact(self, head: Head, snapshot: bytes) -> None:
+        """Add a snapshot instead of all there is."""
+        self._entries.clear()
+        self.append(head, snapshot)
+
+    def _read(self, position: int) -> bytes | None:
+        parts: list[bytes] = []
+        while not parts or len(parts[-1]) == _PART_BYTES:
+            part = self._get(position << _PART_BITS | len(parts))
+            if part is None:
+                return None
+            parts.append(part)
+        return b"".join(parts)
+
+    def _get(self, number: int) -> bytes | None:
+        found = self._entries.getValue((number,))
+        return None if found is None else bytes(found[0])
+
+    def _put(self, number: int, data: bytes) -> None:
+        self._entries.updateValue((number,), (data,))
+
 
 _PACKED: Final = "slot int, side int, partition int, number int, blob binary"
 _ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.operators.as_of_columns import floats_of, ints_of, one_chunk
+from udtf.columns.arrays import floats_of, ints_of, one_chunk
 from udtf.record import ties_key
 from udtf.stream.lanes import is_lanes, lanes_of, merged
 

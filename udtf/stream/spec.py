@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from udtf.metrics import MAXIMA as METRIC_MAXIMA
-from udtf.operators.as_of_kernel import REASONS
+from udtf.metrics import UNMATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ COUNTERS: Final = (
     *_ROWS,
     "matched",
     "unmatched",
-    *(f"unmatched_{reason}" for reason in REASONS if reason),
+    *(f"unmatched_{reason}" for reason in UNMATCHED),
     "duplicates",
     "forwarded",
     "evicted_early",

@@ -10,7 +10,7 @@ from catalog.entries import Column, Entry
 from catalog.planner import Planner
 from catalog.properties import from_comment, from_properties, to_properties, with_comment
 from catalog.statements import NOTHING, Lowered, show_query
-from sqlx.ddl import parse_definition
+from sqlx.sql.definitions import parse_definition
 from tests.unit.catalog.fake_session import FakeSession
 
 LOG = "`spark_catalog`.`default`.`rates__log`"

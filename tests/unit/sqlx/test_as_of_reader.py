@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.clauses import AsOfClause
 from sqlx.errors import TemporalParseError
-from sqlx.scanner import scan
-from sqlx.structure import Join
+from sqlx.sql.parser import scan
+from sqlx.sql.structure import AsOfClause, Join
 
 
 def join_of(text: str) -> Join:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sqlx.errors import BindError, UnsupportedError
-from sqlx.plan import Aggregation, Result
-from sqlx.stages import explain_plan
-from sqlx.statements import may_be_ours
+from sqlx.plan.nodes import Aggregation, Result
+from sqlx.sessions.explain import explain_plan
+from sqlx.sessions.statements import may_be_ours
 from tests.harness.fake_binder import compiled
-from udtf.operators.window_aggregate_config import Window
+from udtf.operators.window_aggregate.config import Window
 
 BY = "sliding_window(ts, '10 minutes')"
 

@@ -4,9 +4,9 @@ from contextlib import suppress
 
 import pytest
 
-from sqlx.dialect import tokenize
 from sqlx.errors import TemporalSqlError
-from sqlx.plan import AsOfJoin, TableLookup
+from sqlx.plan.nodes import AsOfJoin, TableLookup
+from sqlx.sql.tokens import tokenize
 from tests.harness.fake_binder import BINDER, compiled, joins
 from tests.unit.sqlx.test_scanner import FULL, JOIN, PLACES, QUERY
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.conditions import split_conjuncts
-from sqlx.dialect import tokenize
+from sqlx.sql.expressions import split_conjuncts
+from sqlx.sql.tokens import tokenize
 
 
 def operators(text: str) -> list[tuple[str, str]]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.dialect import LexicalError
 from sqlx.errors import TemporalParseError
-from sqlx.scanner import scan
-from sqlx.statements import may_be_ours
-from sqlx.structure import FromItem, Join
+from sqlx.sessions.statements import may_be_ours
+from sqlx.sql.parser import scan
+from sqlx.sql.structure import FromItem, Join
+from sqlx.sql.tokens import LexicalError
 from tests.corpus import ACCEPTED, REFUSED, statements
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.cursor import Cursor
-from sqlx.dialect import tokenize
 from sqlx.errors import TemporalParseError
+from sqlx.sql.cursor import Cursor
+from sqlx.sql.tokens import tokenize
 
 
 def cursor(text: str, index: int = 0) -> Cursor:

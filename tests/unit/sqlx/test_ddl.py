@@ -4,8 +4,8 @@ import pytest
 
 from catalog.definitions import Definition, Drop, Show
 from catalog.entries import Column
-from sqlx.ddl import parse_definition
-from sqlx.dialect import LexicalError
+from sqlx.sql.definitions import parse_definition
+from sqlx.sql.tokens import LexicalError
 
 DAY_US = 86_400_000_000
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from sqlx.dialect import LexicalError, Span, tokenize, tokenize_span
+from sqlx.sql.tokens import LexicalError, Span, tokenize, tokenize_span
 
 
 def test_tokens_are_exact_pieces_of_the_text() -> None:

@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import sqlx.java
+import sqlx.sessions.java
 from sqlx.cli.app import app
 from sqlx.connectors.artifacts import CONNECTORS
-from sqlx.doctor import jars, packages, places, programs
+from sqlx.doctor import examination as jars
+from sqlx.doctor import examination as packages
+from sqlx.doctor import examination as places
+from sqlx.doctor import examination as programs
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,8 +51,8 @@ def doctor(*options: str) -> tuple[int, dict[str, dict[str, str]]]:
 
 
 def only_java(monkeypatch: pytest.MonkeyPatch, home: Path | None) -> None:
-    monkeypatch.setattr(sqlx.java, "find_spec", lambda _: None)
-    monkeypatch.setattr(sqlx.java, "PLACES", ())
+    monkeypatch.setattr(sqlx.sessions.java, "find_spec", lambda _: None)
+    monkeypatch.setattr(sqlx.sessions.java, "PLACES", ())
     monkeypatch.setenv("PATH", "/nowhere" if home is None else str(home / "bin"))
     monkeypatch.delenv("JAVA_HOME")
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlx.dialect import Span
-from sqlx.edits import Edits
+from sqlx.sql.edits import Edits
+from sqlx.sql.tokens import Span
 
 TEXT = "SELECT a FROM b JOIN c ON b.k = c.k"
 

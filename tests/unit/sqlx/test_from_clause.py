@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.scanner import scan
-from sqlx.structure import Relation
+from sqlx.sql.parser import scan
+from sqlx.sql.structure import Relation
 
 
 def relation_of(text: str) -> Relation:

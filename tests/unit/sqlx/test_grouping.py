@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.aggregates import find_aggregates
-from sqlx.dialect import Span, tokenize
 from sqlx.errors import TemporalSqlError
-from sqlx.grouping import read_grouping
-from sqlx.same_expression import match, normal
-from sqlx.scanner import scan
-from sqlx.selected import Replacer, select_items
-from sqlx.tail_reader import read_tail
-from sqlx.window_functions import window_call
+from sqlx.plan.select_list import Replacer, select_items
+from sqlx.plan.window_aggregate import read_grouping
+from sqlx.sql.expressions import find_aggregates, match, normal
+from sqlx.sql.parser import read_tail, scan
+from sqlx.sql.tokens import Span, tokenize
+from sqlx.sql.windows import window_call
 
 COLUMNS = {"k", "v", "s", "ts"}
 

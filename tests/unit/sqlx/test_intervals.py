@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.dialect import tokenize
 from sqlx.errors import TemporalParseError
-from sqlx.intervals import parse_interval
+from sqlx.sql.intervals import parse_interval
+from sqlx.sql.tokens import tokenize
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND

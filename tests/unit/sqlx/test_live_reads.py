@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.plan import AsOfJoin, Deduplicate
+from sqlx.plan.nodes import AsOfJoin, Deduplicate
 from tests.harness.live_binder import live
 
 ORDER = ["__o0", "__o1", "__o2"]

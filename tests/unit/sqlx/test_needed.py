@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.dialect import tokenize
-from sqlx.needed import spelled_names
+from sqlx.plan.keyed_join import spelled_names
+from sqlx.sql.tokens import tokenize
 from tests.harness.fake_binder import joins
 
 ALL_LEFT, ALL_RIGHT = "id k ts day n name", "k rate at seq known"

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.output import Result
+from sqlx.failures import CommandError
 from sqlx.notebook.arguments import Options, read
 from sqlx.notebook.tables import Rows
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlx.dialect import tokenize
-from sqlx.parameters import substitute_parameters
+from sqlx.sessions.statements import substitute_parameters
+from sqlx.sql.tokens import tokenize
 
 
 class Literal:

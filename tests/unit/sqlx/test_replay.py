@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sqlx.replay_placement import task_of, xxhash64
-from sqlx.replay_types import TypeTextError, common_type, parse_type
-from sqlx.testing import ReplayDriver
+from sqlx.replay.driver import ReplayDriver
+from sqlx.replay.placement import task_of, xxhash64
+from sqlx.replay.types import TypeTextError, common_type, parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

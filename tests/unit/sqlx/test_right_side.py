@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sqlx.errors import TemporalSqlError
-from sqlx.plan import AsOfJoin
+from sqlx.plan.nodes import AsOfJoin
 from tests.harness.fake_binder import VIEWS, joins
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlx.dialect import LexicalError, tokenize
 from sqlx.errors import TemporalParseError
-from sqlx.scanner import scan
-from sqlx.structure import FromItem, Join, Level, Relation
+from sqlx.sql.parser import scan
+from sqlx.sql.structure import FromItem, Join, Level, Relation
+from sqlx.sql.tokens import LexicalError, tokenize
 
 JOIN = "orders o JOIN rates r AS OF o.ts ON o.k = r.k"
 QUERY = f"SELECT o.id FROM {JOIN}"

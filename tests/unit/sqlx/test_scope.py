@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from catalog.entries import Column
-from sqlx.dialect import tokenize
+from sqlx.bind.scope import Scope, Visible, name_chains
 from sqlx.errors import BindError
-from sqlx.scope import Scope, Visible, name_chains
+from sqlx.sql.tokens import tokenize
 
 
 def visible(name: str, columns: str, **more: object) -> Visible:

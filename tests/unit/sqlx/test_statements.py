@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.splitting import statement_spans
-from sqlx.statements import may_be_ours
+from sqlx.sessions.statements import may_be_ours
+from sqlx.sql.tokens import statement_spans
 
 OURS = [
     "SELECT * FROM a JOIN b AS OF a.ts ON a.k = b.k",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.dialect import Span
 from sqlx.errors import TemporalSqlError
-from sqlx.scanner import scan
-from sqlx.tail_reader import items_of, read_tail
+from sqlx.sql.parser import items_of, read_tail, scan
+from sqlx.sql.tokens import Span
 
 US = 1_000_000
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.dialect import tokenize
-from sqlx.views import view_head
+from sqlx.sessions.statements import view_head
+from sqlx.sql.tokens import tokenize
 
 QUERY = "SELECT 1 AS x"
 

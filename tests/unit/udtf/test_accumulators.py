@@ -10,8 +10,8 @@ from decimal import Decimal
 import pytest
 
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate_config import Aggregate
-from udtf.operators.window_aggregate_sums import new_accumulator
+from udtf.operators.window_aggregate.aggregates import new_accumulator
+from udtf.operators.window_aggregate.config import Aggregate
 
 NAN = math.nan
 # function, arguments of the rows, result; options of the aggregate.

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from udtf.errors import OperatorError, StateError
-from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
-from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.logic import AsOfJoinLogic
+from udtf.operators.table_lookup.logic import TableLookupConfig, TableLookupLogic
 from udtf.record import Row, left_row, right_row
 
 EXAMPLES = json.loads(Path(__file__).parents[2].joinpath("data", "worked_examples.json").read_text())

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from udtf.errors import OperatorError
-from udtf.operators import as_of_stream_versions, as_of_stream_waiting
-from udtf.operators.as_of_join import AsOfJoinConfig, AsOfJoinLogic
-from udtf.operators.as_of_stream import AsOfJoinStream
+from udtf.operators.as_of_join import stream as as_of_stream_versions
+from udtf.operators.as_of_join import stream as as_of_stream_waiting
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.logic import AsOfJoinLogic
+from udtf.operators.as_of_join.stream import AsOfJoinStream
 from udtf.record import Row
 
 STAMP = pa.timestamp("us", "UTC")

@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 import pytest
 
 import udtf
+from udtf.columns import keys as as_of_keys
 from udtf.errors import OperatorError
-from udtf.operators import as_of_keys
-from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
-from udtf.operators.as_of_tables import Versions, sort_versions
+from udtf.operators.as_of_join.batch import Versions, sort_versions
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.logic import join_tables
 from udtf.record import canonical_key, order_key
 
 NAN = math.nan
@@ -237,7 +238,8 @@ def test_sorting_beforehand_changes_nothing(seed):
 PROGRAM = """
 import pyarrow as pa
 import pyarrow.compute as pc
-from udtf.operators.as_of_join import AsOfJoinConfig, join_tables
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.logic import join_tables
 left = pa.table({"__k0": [1], "__as_of": [2]}); right = pa.table({"__k0": [1], "__time": [1], "r0": [7]})
 print(join_tables(AsOfJoinConfig(right_columns=("r0",)), left, right)["r0"].to_pylist())
 """
@@ -246,8 +248,9 @@ print(join_tables(AsOfJoinConfig(right_columns=("r0",)), left, right)["r0"].to_p
 @pytest.mark.slow  # everything is compiled anew
 def test_an_installation_that_cannot_be_written_to_still_joins(tmp_path):
     shutil.copytree(udtf.__path__[0], tmp_path / "udtf", ignore=shutil.ignore_patterns("__pycache__"))
-    nowhere = tmp_path / "udtf" / "operators" / "__pycache__"
-    nowhere.write_text("a file where the cache would be, since nothing is read-only to root")
+    nowhere = tmp_path / "udtf" / "__pycache__"
+    for folder in [path.parent for path in tmp_path.glob("udtf/**/__init__.py")]:
+        (folder / "__pycache__").write_text("a file where the cache would be, since nothing is read-only to root")
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "HOME": str(nowhere), "TMPDIR": str(tmp_path)}
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         environment.pop(name, None)

@@ -12,8 +12,9 @@ import pytest
 
 from udtf.errors import OperatorError
 from udtf.logic import Segment
-from udtf.operators.deduplicate import DeduplicateConfig, DeduplicateLogic, deduplicate_table
-from udtf.operators.deduplicate_stream import DeduplicateStream
+from udtf.operators.deduplicate.config import DeduplicateConfig
+from udtf.operators.deduplicate.logic import DeduplicateLogic, deduplicate_table
+from udtf.operators.deduplicate.stream import DeduplicateStream
 from udtf.record import Row
 
 STAMP = pa.timestamp("us", "UTC")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udtf.operators.as_of_config import AsOfJoinConfig
-from udtf.operators.as_of_stream import AsOfJoinStream
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.as_of_join.stream import AsOfJoinStream
 from udtf.stream import log as log_module
 from udtf.stream.blobs import pack, unpack
 from udtf.stream.cache import StateCache

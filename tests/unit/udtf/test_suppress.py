@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from udtf.errors import OperatorError
-from udtf.operators.suppress import SuppressConfig, SuppressLogic
+from udtf.operators.suppress.logic import SuppressConfig, SuppressLogic
 from udtf.record import Update
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from udtf.operators.table_changes import TableChangesConfig, TableChangesLogic
+from udtf.operators.table_changes.logic import TableChangesConfig, TableChangesLogic
 from udtf.record import Row, Update
 
 

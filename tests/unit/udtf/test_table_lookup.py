@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from udtf.errors import OperatorError
-from udtf.operators.table_lookup import TableLookupConfig, TableLookupLogic
+from udtf.operators.table_lookup.logic import TableLookupConfig, TableLookupLogic
 from udtf.record import left_row, right_row
 
 LEFT = TableLookupConfig(join="left", left_columns=("v",), right_columns=("tv",))

@@ -7,9 +7,8 @@ import math
 import pytest
 
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate import WindowAggregateLogic
-from udtf.operators.window_aggregate_config import Aggregate, Window, WindowAggregateConfig
-from udtf.operators.window_aggregate_time import cumulate_bounds, time_bounds
+from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.window_aggregate.logic import WindowAggregateLogic, cumulate_bounds, time_bounds
 from udtf.record import Change, LateRow, Row, Update
 
 COUNT = (Aggregate("count"),)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from udtf.errors import OperatorError
-from udtf.operators.suppress import SuppressConfig, SuppressLogic
-from udtf.operators.table_changes import TableChangesConfig, TableChangesLogic
-from udtf.operators.window_aggregate import WindowAggregateLogic
-from udtf.operators.window_aggregate_config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.suppress.logic import SuppressConfig, SuppressLogic
+from udtf.operators.table_changes.logic import TableChangesConfig, TableChangesLogic
+from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Row, Update
 
 DATA = Path(__file__).parents[2] / "data" / "worked_examples.json"

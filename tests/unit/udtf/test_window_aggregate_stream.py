@@ -9,11 +9,16 @@ import pyarrow as pa
 import pytest
 
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate_config import Aggregate, Window, WindowAggregateConfig
-from udtf.operators.window_aggregate_stream import WindowAggregateStream
-from udtf.operators.window_aggregate_stream_plan import is_compiled, reasons
-from udtf.operators.window_aggregate_stream_rows import RecordStream
-from udtf.operators.window_aggregate_stream_types import arrow_type
+from udtf.operators.window_aggregate.config import (
+    Aggregate,
+    Window,
+    WindowAggregateConfig,
+    arrow_type,
+    is_compiled,
+    reasons,
+)
+from udtf.operators.window_aggregate.row_by_row import RecordStream
+from udtf.operators.window_aggregate.stream import WindowAggregateStream
 
 SUM = (Aggregate("count"), Aggregate("sum", 1))
 TUMBLING = Window("time", 10, 10)
@@ -106,7 +111,7 @@ def test_what_is_compiled_depends_on_windows_functions_and_types():
 
 
 def test_to_plan_does_not_import_numba():
-    code = "import udtf.operators.window_aggregate_stream_plan, sys; print('numba' in sys.modules)"
+    code = "import udtf.operators.window_aggregate.config, sys; print('numba' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

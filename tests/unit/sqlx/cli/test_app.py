@@ -26,7 +26,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(sqlx, "session", refuse)
+    monkeypatch.setattr("sqlx.sessions.session.session", refuse)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -62,28 +62,11 @@ def test_a_folder_among_files_is_no_file(tmp_path: Path) -> None:
     assert "is a folder, not a file" in output
 
 
-def test_an_empty_folder_has_no_models(tmp_path: Path) -> None:
-    assert invoke("run", str(tmp_path)) == (1, f"There is no model in {tmp_path}: it holds no .sql file.\n")
-
-
-@pytest.mark.parametrize("option", [["--select", "a"], ["--full-refresh"]])
-def test_options_of_folders_are_refused_for_files(tmp_path: Path, option: list[str]) -> None:
-    code, output = invoke("run", str(tmp_path / "x.sql"), *option)
+def test_a_folder_is_refused_with_the_way_to_build_a_project(tmp_path: Path) -> None:
+    code, output = invoke("run", str(tmp_path))
     assert code == 1
-    assert "are for a folder of models" in output
-
-
-def test_options_of_files_are_refused_for_folders(tmp_path: Path) -> None:
-    code, output = invoke("run", str(tmp_path), "--limit", "3")
-    assert code == 1
-    assert "are for files, not for a folder of models" in output
-
-
-def test_a_wrong_selection_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    (tmp_path / "orders.sql").write_text("SELECT 1")
-    code, output = invoke("run", str(tmp_path), "--select", "order")
-    assert code == 1
-    assert "--select order: there is no such model. Did you mean `orders`?" in output
+    assert "is a folder, not a file" in output
+    assert "sqlx dbt build --project-dir" in output
 
 
 def test_dbt_without_a_project_is_refused(tmp_path: Path) -> None:
@@ -153,5 +136,5 @@ def test_ctrl_c_ends_a_command_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sqlx, "session", interrupt)
+    monkeypatch.setattr("sqlx.sessions.session.session", interrupt)
     assert invoke("sql", "-e", "SELECT 1") == (130, "Interrupted.\n")

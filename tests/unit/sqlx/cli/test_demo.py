@@ -8,9 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sqlx.demo import ACTS, STORIES, title
-from sqlx.demo_data import missing_files, prepare, source_folder
-from sqlx.demo_replay import replay_rows, write_replay
+from sqlx.cli.demo import ACTS, STORIES, missing_files, prepare, replay_rows, source_folder, title, write_replay
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.jinja import Rendered, RenderError, in_order, render_file
+from sqlx.cli.jinja import Rendered, RenderError, in_order, render_file
 
 
 def render(folder: Path, text: str, **variables: object) -> Rendered:

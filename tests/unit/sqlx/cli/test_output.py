@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from sqlx.cli import output
-from sqlx.cli.failures import CommandError, message_of, without_frames
 from sqlx.cli.output import Result, fit, show
+from sqlx.failures import CommandError, message_of, without_frames
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, result: Result, width: int | None) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.cli.failures import CommandError
 from sqlx.cli.scripts import Script, holds_query, is_definition, read_scripts, split
+from sqlx.failures import CommandError
 
 
 def write(folder: Path, **texts: str) -> list[Path]:

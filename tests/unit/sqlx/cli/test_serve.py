@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sqlx.cli.app import app
-from sqlx.cli.failures import CommandError
 from sqlx.cli.serve import seconds_of
+from sqlx.failures import CommandError
 
 
 def run(*args: str, typed: str = "") -> tuple[int, str]:

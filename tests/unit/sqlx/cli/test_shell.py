@@ -14,9 +14,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from sqlx import shell
+from sqlx.cli import shell
+from sqlx.cli.shell import SqlCompleter, execute, history_file, interact, prompt_session
 from sqlx.errors import BindError
-from sqlx.shell import SqlCompleter, execute, history_file, interact, prompt_session
 
 
 @pytest.fixture(autouse=True)

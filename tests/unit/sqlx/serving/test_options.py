@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 from sqlx.serving.options import ServeOptions, Tls, check, is_loopback
 
 LOCAL = ServeOptions(host="127.0.0.1", thrift=None, connect=None, warehouse=Path("warehouse"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 from sqlx.serving.tls import private_key
 
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n-----BEGIN {}PRIVATE KEY-----\nAAAA\n-----END"

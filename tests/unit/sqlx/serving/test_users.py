@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlx.cli.failures import CommandError
+from sqlx.failures import CommandError
 from sqlx.serving.door import Door
 from sqlx.serving.users import UsersFile, add_user, hashed
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.dialect import tokenize
-from sqlx.streaming.parse import QueryCommand, ShowQueries, Statement, StreamingTable, Trigger, parse_streaming
+from sqlx.sql.definitions import QueryCommand, ShowQueries, Statement, StreamingTable, Trigger, parse_streaming
+from sqlx.sql.tokens import tokenize
 
 
 def read(text: str) -> Statement | None:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlx.streaming.totals import Totals
+from sqlx.streaming.registry import Totals
 
 
 def progress(batch: int, rows: int = 1, **observed: dict[str, int]) -> str:

@@ -1,0 +1,1 @@
+"""Names and types: what a statement reads, by asking the catalog and the engine."""

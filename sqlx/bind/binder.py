@@ -1,0 +1,164 @@
+"""What the compiler asks of the engine and the catalog below it; Spark and replay answer each in their own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from catalog.entries import Column, Entry
+from sqlx.sql.tokens import quoted
+
+# What a live row carries along beside its columns: its event time, and its place in the order of arrival.
+#
+# On Spark a live relation has one hidden column, ``__row``, a struct of these. Fragments read it where they can see it.
+
+
+ROW = "__row"
+
+
+def is_order(column: str) -> bool:
+    """Whether a column of a fragment or a result is one of those that say how rows arrived."""
+    return column.startswith("__o") and column[3:].isdigit()
+
+
+def is_carried(column: str) -> bool:
+    """Whether it is one of those that live rows carry along."""
+    return column == "__event_time" or is_order(column)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Expressions by which a live row says when it happened and when it came.
+
+    Attributes:
+        time: its event time, or None where nothing shows it.
+        order: ORDER BY expressions, () is as delivered.
+        is_sequence: the order is SEQUENCE BY, the same in every run.
+    """
+
+    time: str | None = None
+    order: tuple[str, ...] = ()
+    is_sequence: bool = False
+
+    @property
+    def struct(self) -> str:
+        """The hidden column that hands this on."""
+        fields = [f"'time', {self.time}", *(f"'o{n}', {expression}" for n, expression in enumerate(self.order))]
+        return f"named_struct({', '.join(fields)})"
+
+    def of(self, relation: str) -> Arrival:
+        """The same, read from the hidden column of a relation; "" is a subquery without a name."""
+        column = f"{quoted(relation)}.{ROW}" if relation else ROW
+        return Arrival(f"{column}.time", tuple(f"{column}.o{n}" for n in range(len(self.order))), self.is_sequence)
+
+    def behind(self, alias: str) -> Arrival:
+        """What the rows of an operator's result carry along: the order of the rows that caused them, then a number."""
+        prefix = f"{alias}." if alias else ""
+        count = len(self.order) + 1 if self.order else 0
+        return Arrival(
+            f"{prefix}__event_time", tuple(f"{prefix}__o{n}" for n in range(count)), is_sequence=self.is_sequence
+        )
+
+    @property
+    def items(self) -> list[str]:
+        """Select list items under the names that operators read."""
+        time = [] if self.time is None else [f"{self.time} AS __event_time"]
+        return time + [f"{expression} AS __o{n}" for n, expression in enumerate(self.order)]
+
+
+class NotLiveError(Exception):
+    """A definition's source cannot be read as a stream.
+
+    Args:
+        reason: why, as the end of a sentence.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class LiveRead:
+    """How a definition is read live.
+
+    Attributes:
+        name: the relation's name in the queries of the plan.
+        arrival: what its rows carry along, as expressions over the relation; None in replay, which knows it by itself.
+    """
+
+    name: str
+    arrival: Arrival | None = None
+
+    def of(self, entry: Entry) -> Entry:
+        """The definition with this relation as its source.
+
+        What a definition over a topic says of a record's own facts, the live relation has in its hidden column.
+        """
+        if not entry.topic or self.arrival is None:
+            return replace(entry, relation=self.name)
+        return replace(
+            entry,
+            relation=self.name,
+            timestamp_by=f"{ROW}.time",
+            sequence_by=entry.sequence_by and f"{ROW}.o0",
+            delete_when=entry.delete_when and f"{ROW}.deleted",
+        )
+
+
+class Binder(Protocol):
+    """Names and types, as the engine that will run the query sees them.
+
+    Attributes:
+        carries_arrival: live rows carry event time and order of arrival along in a hidden column.
+    """
+
+    carries_arrival: bool
+
+    def entry(self, parts: tuple[str, ...]) -> Entry | None:
+        """The definition of that (qualified) name in our catalog, or None."""
+        ...
+
+    def columns(self, query: str) -> tuple[Column, ...] | None:
+        """The result columns of a plain SQL query, by asking the engine's analyzer.
+
+        The query may read relations ``__sqlx_op1 …`` that were announced by :meth:`announce`.
+        None where the engine refuses the query; :meth:`explain_refusal` says why.
+        """
+        ...
+
+    def refusal(self) -> Exception | None:
+        """The engine's own error for the query that :meth:`columns` refused last."""
+        ...
+
+    def announce(self, name: str, columns: tuple[Column, ...]) -> None:
+        """Make a relation of these columns known to :meth:`columns`, for the result of an operator."""
+        ...
+
+    def common_type(self, left: str, right: str) -> str | None:
+        """The type in which the engine compares two types with ``=``, or None where it refuses to."""
+        ...
+
+    def arrival(self, relation: str) -> str:
+        """A bigint expression over the rows of a relation that gives their order of arrival (bounded reads)."""
+        ...
+
+    def insert_target(self, entry: Entry) -> str | None:
+        """The data table into which INSERT INTO the definition appends; None where rows cannot be inserted."""
+        ...
+
+    def names(self) -> tuple[str, ...]:
+        """Names of tables and views, for did-you-mean."""
+        ...
+
+    def view_text(self, parts: tuple[str, ...]) -> str | None:
+        """The stored query of a view, so that a versioned table can be found behind it; None for other names."""
+        ...
+
+    def live(self, entry: Entry) -> LiveRead:
+        """How the rows of a definition come live; queries may read the name from now on.
+
+        Raises:
+            NotLiveError: its source cannot be read as a stream.
+        """
+        ...

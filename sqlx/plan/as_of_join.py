@@ -1,0 +1,287 @@
+"""The AS OF join: from the clause as written to a plan node with everything explicit.
+
+Source: KIP-914 (versioned tables), KIP-923 (grace), semantics.md sections 2, 6, 7 and C.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from sqlx.errors import BindError, TemporalParseError
+from sqlx.plan.context import Context
+from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, cast, result_columns, text_of
+from sqlx.plan.nodes import AsOfJoin
+from sqlx.sql.expressions import Conjunct, split_conjuncts
+from sqlx.sql.intervals import duration
+from sqlx.sql.structure import AsOfClause, Join
+from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+
+DEFAULT_RETENTION_US = 86_400_000_000
+_TIME_TYPES = frozenset({"timestamp", "timestamp_ntz", "date"})
+_UNORDERED = ("map<", "variant", "array<", "struct<", "boolean", "void", "interval")
+_MIRROR = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
+_CAST_HINT = "Cast it: CAST(… AS TIMESTAMP), or timestamp_seconds(…), timestamp_millis(…) for numbers."
+
+
+class AsOfJoinBuilder(KeyedJoinBuilder):
+    """Builds one AS OF join."""
+
+    def __init__(self, context: Context, join: Join, inputs: Inputs) -> None:
+        super().__init__(context, join, inputs)
+        assert join.as_of is not None
+        self.clause: AsOfClause = join.as_of
+        self.inequality: Conjunct | None = None
+        self.as_of = self.version_time = ""
+
+    def read(self) -> None:
+        """Read the condition and the times.
+
+        Raises:
+            TemporalParseError, BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        super().read()
+        self._read_time()
+        self.check_keys()
+
+    def build(self, name: str) -> tuple[AsOfJoin, tuple[Conjunct, ...]]:
+        """The plan node, and the ON conjuncts that are still to be tested on the picked version.
+
+        Raises:
+            TemporalParseError, BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        ties = self._ties()
+        left_items, right_items = self._items([text for text, _ in ties])
+        config = self._config(tuple(order for _, order in ties))
+        left = self.fragment(left_items, self.inputs.left_query)
+        right = self.fragment(right_items, self.inputs.right_query)
+        columns = result_columns(left, right, config.with_reason)
+        table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
+        node = AsOfJoin(
+            name, left, right, config, columns, table, self.clause.late_to, is_common, *self.inputs.shown_names()
+        )
+        return node, tuple(self.parts.further)
+
+    def notes(self) -> list[str]:
+        """Defaults and options that could surprise, each said once by name."""
+        clause, right, found = self.clause, self.inputs.right, []
+        if self.streaming and right.entry is not None and right.entry.retention_us is None:
+            found.append(f"`{right.name}` keeps its history for 1 day: HISTORY RETENTION was not given.")
+        if clause.reason and not self.is_left:
+            found.append("WITH REASON on an INNER join is NULL throughout: only matches are kept.")
+        if clause.late_to and not self.streaming:
+            found.append("LATE TO plays no part in a batch query: over bounded inputs nothing is late.")
+        if clause.grace_us is not None and not self.streaming:
+            found.append("GRACE PERIOD plays no part in a batch query: every version is there.")
+        return found
+
+    def _items(self, ties: list[str]) -> tuple[list[str], list[str]]:
+        """The select lists of both inputs."""
+        left, right = self.key_items()
+        as_of, version_time = self._times()
+        left.append(f"{as_of} AS __as_of")
+        right.append(f"{version_time} AS __time")
+        if self.clause.known is not None:
+            known, seq = self._known(self.clause.known)
+            left.append(f"{known} AS __known")
+            right.append(f"{seq} AS __seq")
+        right += [f"{text} AS __tie{n}" for n, text in enumerate(ties)]
+        one_order = () if "__order1" in self.inputs.right.hidden or self.streaming else ("__order0",)
+        right += self.inputs.hidden_items(*one_order, "__arrival", "__deleted", "__pass")
+        left_carried, right_carried = self.inputs.arrival_items(as_of)
+        left_payload, right_payload = self.inputs.payload_items()
+        return left + left_carried + left_payload, right + right_carried + right_payload
+
+    # times
+
+    def further(self, conjunct: Conjunct) -> None:
+        """For the ASOF spelling the one comparison of both sides is the time; the rest is tested later."""
+        both = {"left", "right"}
+        is_time = self.clause.spelling == "asof_alias" and conjunct.operator in _MIRROR
+        if is_time and self.sides(conjunct.left) | self.sides(conjunct.right) == both:
+            if self.inequality is not None:
+                self._refuse_alias("two")
+            self.inequality = conjunct
+        else:
+            super().further(conjunct)
+
+    def _read_time(self) -> None:
+        if self.clause.spelling == "match_condition":
+            self._read_comparison(self._match_condition())
+        elif self.clause.spelling == "asof_alias":
+            if self.inequality is None:
+                self._refuse_alias("none")
+            self._read_comparison(self.inequality)
+        else:
+            assert self.clause.time is not None
+            self.as_of = self._left_expression(self.clause.time)
+            self.version_time = f"{quoted(self.inputs.right_name)}.__time"
+
+    def _left_expression(self, span: Span) -> str:
+        """An expression that may read the left side only.
+
+        Raises:
+            BindError: it reads the right side, or a column that is not there.
+        """
+        for reference in self.scope.references(tokenize_span(self.text, span)):
+            if reference.side == "right":
+                column = f"{reference.relation.name}.{reference.column.name}"
+                raise BindError("AS_OF_JOIN.TIME_FROM_RIGHT", self.text, reference.span.pair, column=column)
+        return span.of(self.text)
+
+    def _refuse_alias(self, found: str) -> NoReturn:
+        right = self.inputs.right_name
+        raise TemporalParseError("AS_OF_JOIN.ASOF_ALIAS", self.text, self.clause.head.pair, found=found, right=right)
+
+    def _match_condition(self) -> Conjunct:
+        assert self.clause.time is not None
+        tokens = tokenize_span(self.text, self.clause.time)
+        conjuncts = split_conjuncts(tokens) if tokens else []
+        if len(conjuncts) != 1 or conjuncts[0].operator not in _MIRROR:
+            self._refuse_match("it is not one comparison")
+        return conjuncts[0]
+
+    def _refuse_match(self, reason: str) -> NoReturn:
+        span = self.clause.time or self.clause.head
+        raise TemporalParseError("AS_OF_JOIN.MATCH_CONDITION", self.text, span.pair, reason=reason)
+
+    def _read_comparison(self, conjunct: Conjunct) -> None:
+        """Both times from a comparison; ``left >= right`` looks backward, ``<=`` forward."""
+        sides = self.sides(conjunct.left), self.sides(conjunct.right)
+        left, right, operator = conjunct.left, conjunct.right, conjunct.operator
+        if sides == ({"right"}, {"left"}):
+            left, right, operator = right, left, _MIRROR[operator]
+        elif sides != ({"left"}, {"right"}):
+            self._refuse_match("one operand must come from the left side and one from the right")
+        if self.clause.direction is not None:
+            hint = "The comparison says the direction: >= and > look backward, <= and < forward."
+            span = self.clause.options["DIRECTION"].pair
+            raise TemporalParseError(
+                "AS_OF_JOIN.CONFLICTING_OPTIONS", self.text, span, first="DIRECTION", second="a comparison", hint=hint
+            )
+        self.clause.direction = "backward" if operator.startswith(">") else "forward"
+        self.clause.exclusive = "=" not in operator
+        self.as_of, self.version_time = text_of(self.text, left), text_of(self.text, right)
+
+    def _times(self) -> tuple[str, str]:
+        """Both times in their common type.
+
+        Raises:
+            BindError: not times, or TOLERANCE on something that is not a time.
+        """
+        left = self.schema([self.as_of], self.inputs.left_query)[0]
+        right = self.schema([self.version_time], self.inputs.right_query)[0]
+        common = self.common(left, right)
+        if self.clause.spelling in ("as_of", "system_time") and left not in _TIME_TYPES:
+            self._refuse_type("The AS OF expression", "TIMESTAMP, TIMESTAMP_NTZ or DATE", self.as_of, left, _CAST_HINT)
+        if common is None or common.startswith(_UNORDERED):
+            found, hint = f"{self.as_of}` against `{self.version_time}", "Cast both to one type that has an order."
+            self._refuse_type("The comparison", "two values of one ordered type", found, f"{left} and {right}", hint)
+        if self.clause.tolerance_us is not None and common not in _TIME_TYPES:
+            span = self.clause.options["TOLERANCE"].pair
+            raise BindError("AS_OF_JOIN.TOLERANCE_TYPE", self.text, span, type=common.upper())
+        return cast(self.as_of, left, common), cast(self.version_time, right, common)
+
+    def _refuse_type(self, what: str, expected: str, found: str, type_name: str, hint: str) -> NoReturn:
+        span = self.clause.options.get("KNOWN AS OF") if what.startswith("The KNOWN") else None
+        span = span or self.clause.time or self.clause.head
+        raise BindError(
+            "AS_OF_JOIN.TIME_TYPE", self.text, span.pair,
+            what=what, expected=expected, found=f"`{found}`", type=type_name.upper(), hint=hint,
+        )  # fmt: skip
+
+    # options
+
+    def _known(self, span: Span) -> tuple[str, str]:
+        """What was known when, and since when each version is known, in their common type (C4).
+
+        Raises:
+            BindError: the table has no SEQUENCE BY that is a time.
+        """
+        seq = f"{quoted(self.inputs.right_name)}.__seq"
+        known = self._left_expression(span)
+        if "__seq" not in self.inputs.right.hidden:
+            self._refuse_known("no SEQUENCE BY")
+        left, right = self.schema([known], self.inputs.left_query)[0], self.schema([seq], self.inputs.right_query)[0]
+        if right not in _TIME_TYPES:
+            self._refuse_known(f"SEQUENCE BY a {right.upper()}")
+        common = self.common(left, right)
+        if common is None or left not in _TIME_TYPES:
+            self._refuse_type("The KNOWN AS OF expression", "TIMESTAMP, TIMESTAMP_NTZ or DATE", known, left, _CAST_HINT)
+        return cast(known, left, common), cast(seq, right, common)
+
+    def _refuse_known(self, found: str) -> NoReturn:
+        span = self.clause.options["KNOWN AS OF"].pair
+        table = self.inputs.right.name
+        raise BindError("AS_OF_JOIN.KNOWN_NEEDS_SEQUENCE", self.text, span, table=table, found=found)
+
+    def _ties(self) -> list[tuple[str, tuple[str, str]]]:
+        """TIES BY items as (expression, (direction, nulls)); SEQUENCE BY, the arrival, breaks what is left (B8)."""
+        found = []
+        for span in self.clause.ties:
+            tokens = tokenize_span(self.text, span)
+            for reference in self.scope.references(tokens):
+                if reference.side == "left":
+                    column = f"{reference.relation.name}.{reference.column.name}"
+                    raise BindError("AS_OF_JOIN.TIES_FROM_LEFT", self.text, reference.span.pair, column=column)
+            found.append(_sort_item(self.text, tokens))
+        hidden = self.inputs.right.hidden
+        orders = [] if self.streaming else [h for h in hidden if h.startswith("__order")]
+        arrived = [h for h in hidden if h == "__seq"] + (orders if len(orders) > 1 else [])
+        return found + [(f"{quoted(self.inputs.right_name)}.{h}", ("asc", "first")) for h in arrived]
+
+    def _config(self, ties: tuple[tuple[str, str], ...]) -> AsOfJoinConfig:
+        entry = self.inputs.right.entry
+        retention_us = entry.retention_us if entry else None
+        if self.streaming and retention_us is None:
+            retention_us = DEFAULT_RETENTION_US
+        self._check_wait(retention_us)
+        left_columns, right_columns = self.inputs.payload_names()
+        return AsOfJoinConfig(
+            join="left" if self.is_left else "inner",
+            direction=self.clause.direction or "backward",
+            exclusive=bool(self.clause.exclusive),
+            tolerance_us=self.clause.tolerance_us,
+            has_known=self.clause.known is not None,
+            ties=ties,
+            with_reason=self.clause.reason is not None or (self.is_left and bool(self.parts.further)),
+            n_keys=max(1, len(self.parts.left_keys)),
+            left_columns=left_columns,
+            right_columns=right_columns,
+            grace_us=self.clause.grace_us,
+            retention_us=retention_us if self.streaming else None,
+            right_max_future_us=entry.max_future_us if entry and self.streaming else None,
+        )
+
+    def _check_wait(self, retention_us: int | None) -> None:
+        """KIP-923: history retention must be at least the grace period; looking forward waits the tolerance more."""
+        clause, looks_ahead = self.clause, self.clause.direction in ("forward", "nearest")
+        if self.streaming and looks_ahead:
+            self._check_ahead()
+        wait = (clause.grace_us or 0) + ((clause.tolerance_us or 0) if looks_ahead and self.streaming else 0)
+        if clause.grace_us is not None and retention_us is not None and wait > retention_us:
+            raise BindError(
+                "AS_OF_JOIN.GRACE_EXCEEDS_RETENTION", self.text, clause.options["GRACE PERIOD"].pair,
+                wait=duration(wait), table=self.inputs.right.name, retention=duration(retention_us),
+            )  # fmt: skip
+
+    def _check_ahead(self) -> None:
+        """C6: on a stream, looking forward needs to know how far and how long to wait."""
+        options = {"TOLERANCE": self.clause.tolerance_us, "GRACE PERIOD": self.clause.grace_us}
+        missing = " and ".join(name for name, value in options.items() if value is None)
+        if missing:
+            span = self.clause.options.get("DIRECTION") or self.clause.time or self.clause.head
+            direction = str(self.clause.direction).upper()
+            raise BindError(
+                "AS_OF_JOIN.NEEDS_TOLERANCE_AND_GRACE", self.text, span.pair, direction=direction, missing=missing
+            )
+
+
+def _sort_item(text: str, tokens: tuple[Token, ...]) -> tuple[str, tuple[str, str]]:
+    """``expr [ASC|DESC] [NULLS FIRST|LAST]``: NULLs sort as in Spark, first when ascending."""
+    nulls, direction = "", "asc"
+    if len(tokens) > 2 and tokens[-2].word == "NULLS":
+        nulls, tokens = tokens[-1].word.lower(), tokens[:-2]
+    if len(tokens) > 1 and tokens[-1].word in ("ASC", "DESC"):
+        direction, tokens = tokens[-1].word.lower(), tokens[:-1]
+    return text_of(text, tokens), (direction, nulls or ("first" if direction == "asc" else "last"))

@@ -1,0 +1,116 @@
+"""From text to plan: the structure is read, names are bound, and every temporal operator becomes a node.
+
+Blocks are taken from the inside out, joins from left to right. An operator's two inputs are cut out of the text as
+queries of their own; in its place the text reads the operator's result and gives its columns their names back::
+
+    FROM o JOIN r AS OF o.ts ON o.k = r.k
+      =>
+    FROM __sqlx_rel1 AS __sqlx_op1
+      CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o`
+      CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sqlx.bind.binder import Arrival, Binder
+from sqlx.bind.reads import insert_target
+from sqlx.plan.context import Context
+from sqlx.plan.deduplicate import deduplicate_pipe
+from sqlx.plan.emit import suppress_config
+from sqlx.plan.from_clause import FromCompiler, is_operator
+from sqlx.plan.nodes import Aggregation, Fragment, Plan, Result, Suppress
+from sqlx.plan.replaced_join import apply_names, shorten_qualifiers
+from sqlx.plan.select_list import groups
+from sqlx.plan.subquery_text import check_leftovers, is_query, with_clause
+from sqlx.plan.table_changes import ungrouped_block
+from sqlx.plan.window_aggregate import aggregate_block, bounded_block
+from sqlx.sql.parser import read_tail, scan
+from sqlx.sql.structure import Block, EmitClause
+from sqlx.sql.tokens import Span
+from udtf.operators.window_aggregate.config import Window
+
+
+def compile_query(text: str, binder: Binder, streaming: bool = False) -> Plan:
+    """Compile a statement that holds a query with temporal clauses.
+
+    Args:
+        text: the query, or a statement around one (EXPLAIN and CREATE heads are cut off by the caller).
+        binder: names and types.
+        streaming: whether definitions are read live (replay; on Spark: FROM STREAM).
+
+    Returns:
+        The plan; its root's SQL is the text with each operator replaced.
+
+    Raises:
+        TemporalParseError, BindError, UnsupportedError: with the line and a caret.
+    """
+    context = Context(text, binder, streaming)
+    into = insert_target(text, binder)
+    if into is not None:
+        context.edits.replace(*into)
+    root = scan(text)
+    if streaming:
+        context.live.start(root, partial(is_operator, context))
+    result, every = Result(), None
+    for level in root.walk():
+        for block in level.blocks:
+            found = _block(context, block)
+            result, every = found[0] or result, found[1] or every
+        for pipe in level.pipes:
+            deduplicate_pipe(context, level, pipe)
+    check_leftovers(text, context.edits)
+    sql = context.edits.render()
+    columns = context.columns_of(sql) if context.nodes and is_query(text) else ()
+    root_fragment = Fragment(sql, columns, context.reads(sql))
+    if every is not None:
+        root_fragment = _suppressed(context, root_fragment, every, result)
+    return Plan(root_fragment, text, streaming, tuple(dict.fromkeys(context.notes)), context.edits.origin, result)
+
+
+def _block(context: Context, block: Block) -> tuple[Result | None, EmitClause | None]:
+    """Compile one block; what its result is where it is the query's, and its EMIT EVERY."""
+    compiled = FromCompiler(context, block).compile()
+    for join in compiled.joins:
+        apply_names(context.text, block, context.edits, join)
+    for item in block.items:
+        shorten_qualifiers(context.text, block, context.edits, item, [join.span for join in compiled.joins])
+    context.live.hand_on(block, compiled.first_arrival)
+    return _rows(context, block, compiled.first_arrival) if block.items else (None, None)
+
+
+def _rows(context: Context, block: Block, arrival: Arrival | None) -> tuple[Result | None, EmitClause | None]:
+    """Compile what a block does with the rows of its relations: grouping, EMIT, GRACE PERIOD and LATE TO.
+
+    Raises:
+        TemporalSqlError: its clauses do not fit each other.
+    """
+    tail = read_tail(context.text, block)
+    relations = Span(block.items[0].start, block.items[-1].end)
+    from_text = context.edits.render(relations)
+    result = None
+    if not _is_live(context, block, relations, from_text):
+        bounded_block(context, block, tail, from_text)
+    elif groups(context.text, block, tail):
+        result = aggregate_block(context, block, tail, from_text, arrival)
+    elif not block.pipe:
+        result = ungrouped_block(context, block, tail)
+    is_every = tail.emit is not None and tail.emit.kind == "every" and context.streaming
+    return result, tail.emit if is_every else None
+
+
+def _is_live(context: Context, block: Block, relations: Span, from_text: str) -> bool:
+    """Whether a block reads live rows, by itself or through a common table expression."""
+    if not context.streaming:
+        return False
+    return bool(context.reads(with_clause(context.text, context.edits, block.level, relations) + from_text))
+
+
+def _suppressed(context: Context, fragment: Fragment, emit: EmitClause, result: Result) -> Fragment:
+    """The query with its EMIT EVERY around it: its updates wait."""
+    groups = [node for node in context.nodes.values() if isinstance(node, Aggregation)]
+    values = tuple(n for n in range(len(fragment.columns)) if n not in result.keys)
+    config = suppress_config(context, emit, groups[-1].config.window if groups else Window(), values)
+    node = context.add(Suppress("__sqlx_sup1", fragment, config, fragment.columns, idle_us=emit.idle_us))
+    return Fragment(f"SELECT * FROM {node.name}", fragment.columns, ((node.name, node),))

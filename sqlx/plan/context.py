@@ -1,0 +1,99 @@
+"""What the operators of one statement share while it is compiled: its text, names and types, and the plan so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from catalog.entries import Column, Entry
+from sqlx.bind.binder import Binder
+from sqlx.bind.refusals import check_relation, refused
+from sqlx.bind.scope import Visible
+from sqlx.plan.live_reads import LiveReads
+from sqlx.plan.nodes import Fragment, Operator, PlanNode
+from sqlx.plan.subquery_text import stands_in
+from sqlx.sql.edits import Edits
+from sqlx.sql.structure import Level, Relation
+
+_Node = TypeVar("_Node", bound=Operator)
+
+
+@dataclass
+class FromRelation:
+    """One relation of a FROM clause, while the compiler walks over its joins."""
+
+    visible: Visible
+    relation: Relation | None = None
+
+
+@dataclass
+class Context:
+    """What an operator's module may ask and add to.
+
+    Attributes:
+        text: the statement.
+        binder: names and types, as the engine sees them.
+        streaming: definitions are read live.
+        edits: what is put in place of pieces of the text.
+        nodes: the plan's nodes by name, in the order in which they were made.
+        notes: sentences that a user should read: defaults that could surprise.
+        live: the live reads of the statement.
+    """
+
+    text: str
+    binder: Binder
+    streaming: bool
+    edits: Edits = field(init=False)
+    nodes: dict[str, PlanNode] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    live: LiveReads = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.edits = Edits(self.text)
+        self.live = LiveReads(self.text, self.binder, self.edits, self.nodes)
+
+    @property
+    def carries(self) -> bool:
+        """Whether live rows carry event time and order of arrival along."""
+        return self.streaming and self.binder.carries_arrival
+
+    def columns_of(self, sql: str) -> tuple[Column, ...]:
+        """The columns of a query made of the text; an error of the engine where it is refused."""
+        columns = self.binder.columns(sql)
+        if columns is None:
+            raise refused(self.binder, self.text, self.edits if self.nodes else None)
+        return columns
+
+    def bound(self, sql: str, relation: Relation | None) -> tuple[Column, ...]:
+        """The columns of a query over a relation; an error where there is no such relation."""
+        columns = self.columns_of(sql) if relation is None else self.binder.columns(sql)
+        if columns is not None or relation is None:
+            return columns or ()
+        check_relation(self.binder, self.text, relation, self.edits.render(relation.body))
+        raise refused(self.binder, self.text, None)
+
+    def reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
+        """The nodes that a query reads."""
+        return tuple((name, node) for name, node in self.nodes.items() if stands_in(name, sql))
+
+    def fragment(self, sql: str) -> Fragment:
+        """A query made of the text, with its columns and the nodes that it reads."""
+        return Fragment(sql, self.columns_of(sql), self.reads(sql))
+
+    def table(self, relation: Relation, level: Level) -> Entry | None:
+        """The definition that a relation names, unless a common table expression hides it."""
+        if relation.kind != "name" or level.cte_of(relation) is not None:
+            return None
+        return self.binder.entry(relation.parts)
+
+    def number(self, *kinds: type[Operator]) -> int:
+        """The number of the next operator of these kinds, from 1 on."""
+        return sum(1 for node in self.nodes.values() if isinstance(node, kinds)) + 1
+
+    def add(self, node: _Node) -> _Node:
+        """Put an operator into the plan: later queries may read its result by its name."""
+        inputs = tuple(replace(fragment, reads=self.reads(fragment.sql)) for fragment in node.inputs)
+        node = node.with_inputs(inputs)
+        self.nodes[node.name] = node
+        self.binder.announce(node.name, node.columns)
+        return node

@@ -1,0 +1,320 @@
+"""DEDUPLICATE WITHIN: from the clause as written to a plan node with everything explicit.
+
+Source: KIP-655, semantics.md section 16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from catalog.entries import Column, Entry
+from catalog.relations import versions_sql
+from sqlx.bind.binder import ROW, Arrival
+from sqlx.bind.reads import live_read
+from sqlx.bind.refusals import refused
+from sqlx.bind.right_side import arrival_of
+from sqlx.bind.scope import Scope, Visible
+from sqlx.errors import BindError
+from sqlx.plan.context import Context
+from sqlx.plan.keyed_join import needed_columns, with_carried
+from sqlx.plan.live_reads import check_live_left
+from sqlx.plan.nodes import Deduplicate, Fragment
+from sqlx.plan.subquery_text import with_clause
+from sqlx.sql.structure import Block, DeduplicateClause, Join, Level, Pipe, Relation
+from sqlx.sql.tokens import Span, quoted, tokenize_span
+from udtf.operators.deduplicate.config import DeduplicateConfig
+
+_TIMES = ("timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True)
+class DeduplicateInput:
+    """The relation before DEDUPLICATE as text.
+
+    Attributes:
+        with_clause: the WITH clause that it needs, or "".
+        from_text: what stands behind FROM.
+        shown: its name and all its columns.
+        needed: those of its columns that the query can read.
+        hidden: which of ``__time``, ``__seq``, ``__arrival0`` … it has.
+        max_future_us: of the stream that it is, or None.
+        what: what messages call it.
+        arrival: what live rows carry along on Spark; None everywhere else.
+    """
+
+    with_clause: str
+    from_text: str
+    shown: Visible
+    needed: tuple[Column, ...]
+    hidden: tuple[str, ...]
+    max_future_us: int | None = None
+    what: str = "the relation"
+    arrival: Arrival | None = None
+
+    def query(self, items: list[str]) -> str:
+        """The relation as a query of these items."""
+        return f"{self.with_clause}SELECT {', '.join(items)} FROM {self.from_text}"
+
+
+class DeduplicateBuilder:
+    """Builds one deduplication.
+
+    Args:
+        context: what the operators share.
+        clause: the clause as it was read.
+        inputs: the relation.
+    """
+
+    def __init__(self, context: Context, clause: DeduplicateClause, inputs: DeduplicateInput) -> None:
+        self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
+        self.clause, self.inputs = clause, inputs
+        self.scope = Scope(self.text, (inputs.shown,), None)
+
+    def build(self, name: str) -> Deduplicate:
+        """The plan node.
+
+        Raises:
+            BindError: the clause does not fit the relation.
+        """
+        keys = [self._expression(span) for span in self.clause.by]
+        time = self._time()
+        self._check_keys(keys)
+        items = [f"{key} AS __k{n}" for n, key in enumerate(keys)]
+        items += [f"{time} AS __time"] if time else []
+        alias = quoted(self.inputs.shown.name)
+        items += [f"{alias}.{hidden} AS {hidden}" for hidden in self.inputs.hidden if hidden != "__time"]
+        payload = tuple(f"_l{n}" for n in range(len(self.inputs.needed)))
+        shown = zip(payload, self.inputs.needed, strict=True)
+        items += [f"{alias}.{quoted(column.name)} AS {place}" for place, column in shown]
+        arrival = self.inputs.arrival
+        if arrival is not None:
+            items += replace(arrival, time=arrival.time or "CAST(NULL AS TIMESTAMP)").items
+        sql = self.inputs.query(items)
+        columns = self._columns(sql)
+        output = tuple(c for c in columns if c.name in payload)
+        if arrival is not None:
+            output, payload = with_carried(output, columns), (*payload, "__event_time")
+        fragment, shown_name = Fragment(sql, columns), self.inputs.shown.name
+        names = tuple(column.name for column in self.inputs.needed)
+        config, late_to = self._config(payload), self.clause.late_to
+        return Deduplicate(name, fragment, config, output, shown_name, late_to, names)
+
+    def _expression(self, span: Span) -> str:
+        """An expression over the relation.
+
+        Raises:
+            BindError: it names a column that is not there.
+        """
+        try:
+            self.scope.references(tokenize_span(self.text, span))
+        except BindError as error:
+            if error.condition != "BIND.UNKNOWN_COLUMN":
+                raise
+            raise BindError("DEDUPLICATE.UNKNOWN_COLUMN", self.text, error.span, **error.parameters) from None
+        return span.of(self.text)
+
+    def _time(self) -> str:
+        """The time that is compared; "" where it is the event time that comes with each live row.
+
+        Raises:
+            BindError: there is none, or it is no time.
+        """
+        if self.clause.time is None:
+            if "__time" not in self.inputs.hidden:
+                if self.streaming:
+                    return ""
+                raise BindError("DEDUPLICATE.NO_TIME", self.text, self.clause.head.pair, name=self.inputs.what)
+            return self._cast(f"{quoted(self.inputs.shown.name)}.__time", self.clause.head)
+        return self._cast(self._expression(self.clause.time), self.clause.time)
+
+    def _cast(self, time: str, span: Span) -> str:
+        """A time as a timestamp."""
+        (column,) = self._columns(self.inputs.query([f"{time} AS __x0"]))
+        if column.type == "date":
+            return f"CAST({time} AS TIMESTAMP_NTZ)"
+        if column.type not in _TIMES:
+            self._refuse_time(time, column.type, span)
+        return time
+
+    def _refuse_time(self, found: str, type_name: str, span: Span) -> NoReturn:
+        raise BindError("DEDUPLICATE.TIME_TYPE", self.text, span.pair, found=found, type=type_name.upper())
+
+    def _check_keys(self, keys: list[str]) -> None:
+        """Every type that can be compared for equality can be a key.
+
+        Raises:
+            BindError: one cannot.
+        """
+        types = self._columns(self.inputs.query([f"{key} AS __x{n}" for n, key in enumerate(keys)]))
+        for key, column, span in zip(keys, types, self.clause.by, strict=True):
+            if "map<" in column.type or "variant" in column.type or column.type in ("interval", "void"):
+                raise BindError("DEDUPLICATE.KEY_TYPE", self.text, span.pair, key=key, type=column.type.upper())
+
+    def _columns(self, sql: str) -> tuple[Column, ...]:
+        columns = self.binder.columns(sql)
+        if columns is None:
+            raise refused(self.binder, self.text, None)
+        return columns
+
+    def _config(self, payload: tuple[str, ...]) -> DeduplicateConfig:
+        return DeduplicateConfig(
+            interval_us=self.clause.interval_us,
+            keep="last" if self.clause.keeps_last else "first",
+            late=self.clause.late,
+            n_keys=len(self.clause.by),
+            columns=payload,
+            has_sequence="__seq" in self.inputs.hidden,
+            max_future_us=self.inputs.max_future_us if self.streaming else None,
+        )
+
+
+# Puts the result of a deduplication in the place of its relation.
+#
+# ::
+#
+#     FROM orders o DEDUPLICATE WITHIN INTERVAL 10 MINUTES BY (o.id)
+#       =>
+#     FROM (SELECT _l0 AS `id`, _l1 AS `amount` FROM __sqlx_dedup1) AS `o`
+
+
+@dataclass
+class _Base:
+    """The rows before DEDUPLICATE."""
+
+    from_text: str
+    name: str
+    hidden: tuple[str, ...] = ()
+    entry: Entry | None = None
+    shown: tuple[Column, ...] = field(default=())
+    arrival: Arrival | None = None
+
+
+def deduplicate_relation(context: Context, block: Block, relation: Relation) -> None:
+    """Compile ``relation DEDUPLICATE …``; the relation before it is compiled already.
+
+    Raises:
+        BindError: the clause does not fit the relation.
+    """
+    inner, clause = relation.inner, relation.deduplicate
+    assert inner is not None
+    assert clause is not None
+    name = inner.given_name
+    prefix = with_clause(context.text, context.edits, block.level, inner.span, *_read(clause))
+    base = _stream(context, inner, block.level, name) or _plain(context, inner, prefix, name)
+    shown = _shown(context, base, prefix, inner)
+    if context.carries:
+        check_live_left(context.text, inner.body, prefix + base.from_text, base.arrival)
+    keeps_late = context.carries and clause.late_to is not None
+    needed = shown.columns if relation.columns or keeps_late else _needed(context, block, relation, shown)
+    what = f"`{'.'.join(inner.parts)}`" if inner.kind == "name" else "the relation before it"
+    node = _add(context, clause, _inputs(base, prefix, shown, needed, what))
+    text = _result(node, needed, context.live.arrival_behind(relation, base.arrival))
+    if not relation.own_alias:
+        text += f" AS {quoted(relation.given_name)}"
+    end = relation.body.end if relation.own_alias else relation.span.end
+    context.edits.replace(Span(relation.span.start, end), text)
+
+
+def deduplicate_pipe(context: Context, level: Level, pipe: Pipe) -> None:
+    """Compile ``query |> DEDUPLICATE …``: the query up to the pipe is its relation.
+
+    Raises:
+        BindError: the clause does not fit the query.
+    """
+    first = level.blocks[0]
+    query = Span(first.span.start, pipe.span.start)
+    only = first.items[0] if len(level.blocks) == 1 and len(first.items) == 1 and not first.items[0].joins else None
+    name = (only.relation.visible_name if only else None) or f"__sqlx_a{pipe.span.start}"
+    prefix = with_clause(context.text, context.edits, level, query, *_read(pipe.clause))
+    from_text = f"({context.edits.render(query).rstrip()}) AS {quoted(name)}"
+    base = _Base(from_text, name, arrival=Arrival() if context.carries else None)
+    shown = _shown(context, base, prefix, None)
+    node = _add(context, pipe.clause, _inputs(base, prefix, shown, shown.columns, "the query before the pipe"))
+    whole = Span(query.start, pipe.span.end)
+    context.edits.replace(whole, f"FROM {_result(node, shown.columns, None)} AS {quoted(name)}")
+
+
+def _read(clause: DeduplicateClause) -> list[Span]:
+    """The spans of the clause that are put into the query of its input."""
+    return [*clause.by, *([clause.time] if clause.time else [])]
+
+
+def _stream(context: Context, inner: Relation, level: Level, name: str) -> _Base | None:
+    """A stream of our catalog under its own columns: it knows its time and sequence."""
+    if inner.travel or inner.extra or inner.columns:
+        return None
+    entry = context.table(inner, level)
+    if entry is None or entry.kind != "stream":
+        return None
+    if context.carries:
+        return _live_stream(context, inner, entry, name)
+    read = context.edits.render(Span(inner.span.start, inner.body.end))  # live, under the name of its source
+    source = replace(entry, relation=read) if context.streaming else entry
+    by_arrival = not context.streaming and entry.sequence_by is None
+    arrival = arrival_of(entry, context.binder) if by_arrival else ()
+    sql = versions_sql(replace(source, delete_when=None), arrival)
+    for number in range(len(arrival)):
+        sql = sql.replace(f" AS __order{number}", f" AS __arrival{number}")
+    hidden = ("__time", *(["__seq"] if entry.sequence_by else []), *(f"__arrival{n}" for n in range(len(arrival))))
+    return _Base(f"({sql}) AS {quoted(name)}", name, hidden, entry, entry.columns)
+
+
+def _live_stream(context: Context, inner: Relation, entry: Entry, name: str) -> _Base:
+    """A stream that carries its event time and order of arrival along."""
+    live = live_read(context.binder, entry, context.text, inner.body)
+    assert live.arrival is not None, "only such rows are read so"
+    sql = versions_sql(replace(live.of(entry), delete_when=None))
+    sql = sql.replace(" AS __time", f" AS __time, {ROW}", 1)
+    hidden = ("__time", *(["__seq"] if entry.sequence_by else []))
+    return _Base(f"({sql}) AS {quoted(name)}", name, hidden, entry, entry.columns, live.arrival.of(name))
+
+
+def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
+    """Any other relation: live it brings the event time of its rows along, bounded it needs ON TIME."""
+    body = context.edits.render(inner.span)
+    from_text = body if inner.visible_name else f"{body} AS {quoted(name)}"
+    is_name = inner.kind == "name" and not prefix and not inner.columns and not inner.travel and not inner.extra
+    if context.carries:
+        return _Base(from_text, name, arrival=context.live.arrival_of(inner) or Arrival())
+    if context.streaming or not is_name or context.binder.columns(f"SELECT 1 FROM {from_text}") is None:
+        return _Base(from_text, name)
+    arrival = context.binder.arrival(context.edits.render(inner.body))  # it breaks ties of equal times
+    sql = f"SELECT {quoted(name)}.*, {arrival} AS __arrival0 FROM {from_text}"
+    return _Base(f"({sql}) AS {quoted(name)}", name, ("__arrival0",))
+
+
+def _shown(context: Context, base: _Base, prefix: str, inner: Relation | None) -> Visible:
+    if base.shown:
+        return Visible(base.name, base.shown, inner.parts[:-1] if inner is not None and inner.alias is None else ())
+    sql = f"{prefix}SELECT {quoted(base.name)}.* FROM {base.from_text}"
+    columns = context.bound(sql, inner)
+    return Visible(base.name, tuple(c for c in columns if c.name not in base.hidden and c.name != ROW))
+
+
+def _needed(context: Context, block: Block, relation: Relation, shown: Visible) -> tuple[Column, ...]:
+    """The columns that the rest of the block may read."""
+    visible = replace(shown, name=relation.visible_name or shown.name)
+    as_join = Join("", relation.span, relation)
+    found = needed_columns(context.text, block, as_join, [], (visible,), Visible("", ()))
+    return tuple(column for _, column in found.left)
+
+
+def _inputs(base: _Base, prefix: str, shown: Visible, needed: tuple[Column, ...], what: str) -> DeduplicateInput:
+    limit = base.entry.max_future_us if base.entry else None
+    return DeduplicateInput(prefix, base.from_text, shown, needed, base.hidden, limit, what, base.arrival)
+
+
+def _add(context: Context, clause: DeduplicateClause, inputs: DeduplicateInput) -> Deduplicate:
+    """Build the node and make its result known."""
+    node = context.add(DeduplicateBuilder(context, clause, inputs).build(f"__sqlx_dedup{context.number(Deduplicate)}"))
+    if clause.late_to and not context.streaming:
+        context.notes.append("LATE TO in a batch query keeps late rows out of the result, and writes them nowhere.")
+    return node
+
+
+def _result(node: Deduplicate, needed: tuple[Column, ...], arrival: Arrival | None) -> str:
+    shown = zip(node.columns, needed, strict=False)  # what live rows carry along stands behind them
+    items = [f"{place.name} AS {quoted(column.name)}" for place, column in shown]
+    items += [f"{arrival.struct} AS {ROW}"] if arrival is not None else []
+    return f"(SELECT {', '.join(items)} FROM {node.name})"

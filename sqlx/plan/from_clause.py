@@ -1,0 +1,212 @@
+"""The FROM clause of a query block: its relations are read, and each temporal join in it becomes a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pyspark.errors import PySparkException
+
+from catalog.entries import Column
+from sqlx.bind.binder import ROW, Arrival
+from sqlx.bind.reads import rewritten_read
+from sqlx.bind.refusals import check_names, explained
+from sqlx.bind.right_side import RightSide, RightSideReader
+from sqlx.bind.scope import Visible
+from sqlx.errors import UnsupportedError
+from sqlx.plan.as_of_join import AsOfJoinBuilder
+from sqlx.plan.context import Context, FromRelation
+from sqlx.plan.deduplicate import deduplicate_relation
+from sqlx.plan.keyed_join import Inputs, any_right, needed_columns, upsert_side, with_late_columns
+from sqlx.plan.live_reads import check_live_left
+from sqlx.plan.nodes import KeyedJoin, Source
+from sqlx.plan.replaced_join import ReplacedJoin, restored
+from sqlx.plan.subquery_text import merge_using, operand_start, read_by_left, with_clause
+from sqlx.plan.table_lookup import TableLookupBuilder
+from sqlx.sql.structure import Block, FromItem, Join, Level, Relation
+from sqlx.sql.tokens import Span
+from sqlx.sql.windows import bounded_windows
+
+Builder = AsOfJoinBuilder | TableLookupBuilder
+
+
+@dataclass
+class FromCompiler:
+    """Compiles the FROM clause of one block.
+
+    Args:
+        context: what the operators share.
+        block: the block.
+
+    Attributes:
+        joins: the temporal joins that were replaced.
+        before: the relations of the FROM items that are done.
+        arrival: what the rows of the FROM item at hand carry along, where it is live.
+        first_arrival: the same of the first item.
+    """
+
+    context: Context
+    block: Block
+    joins: list[ReplacedJoin] = field(default_factory=list)
+    before: list[FromRelation] = field(default_factory=list)
+    arrival: Arrival | None = None
+    first_arrival: Arrival | None = None
+
+    def compile(self) -> FromCompiler:
+        """Compile its items, left to right."""
+        for item in self.block.items:
+            self.before = [*self.before, *self._item(item)]
+            self.first_arrival = self.arrival if item is self.block.items[0] else self.first_arrival
+        return self
+
+    def _item(self, item: FromItem) -> list[FromRelation]:
+        known = self._relation(item.relation)
+        if item.relation.group is None or item.relation.alias is not None:
+            self.arrival = self.context.live.arrival_of(item.relation)
+        for join in item.joins:
+            if join.as_of is not None:
+                known = self._as_of(item, join, known)
+                continue
+            arrival = self.arrival
+            right = self._relation(join.relation)
+            self.arrival = arrival
+            lookup = self._lookup(item, join, known) if self.context.streaming else None
+            if lookup is not None:
+                known = lookup
+            elif "SEMI" not in join.kind and "ANTI" not in join.kind:
+                known = [*known, *right]
+        return known
+
+    def _relation(self, relation: Relation) -> list[FromRelation]:
+        if relation.inner is not None:
+            self._relation(relation.inner)
+            deduplicate_relation(self.context, self.block, relation)
+            return [FromRelation(Visible(relation.given_name, ()), relation)]
+        if relation.kind == "group" and relation.group is not None:
+            inner = self._item(relation.group)
+            if relation.alias is None:
+                return inner
+        windows = None if self.context.streaming else bounded_windows(self.context.text, relation)
+        read = windows or rewritten_read(self.context.text, relation, self.context.binder)
+        if read is not None:
+            self.context.edits.replace(*read)
+        self._read_live(relation, self.block.level)
+        return [FromRelation(Visible(relation.given_name, ()), relation)]
+
+    def _give_names(self, item: FromItem, stop: int) -> None:
+        """Relations without a name get one, once an operator needs to ask for their columns."""
+        for relation in (item.relation, *(j.relation for j in item.joins if j.span.end <= stop)):
+            if relation.group is not None and relation.alias is None:
+                self._give_names(relation.group, stop)
+            elif relation.visible_name is None and not self.context.edits.covers(relation.span.start):
+                self.context.edits.insert(relation.span.end, f" AS {relation.given_name}")
+
+    def _read_live(self, relation: Relation, level: Level) -> None:
+        """Live, a relation of ours becomes a source of the plan; STREAM before one in a batch query is refused."""
+        if self.context.streaming:
+            self.context.live.read(relation, level)
+        elif relation.stream and self.context.table(relation, level) is not None:
+            what = f"`{'.'.join(relation.parts)}` is read with STREAM"
+            raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", self.context.text, relation.body.pair, what=what)
+
+    # operators
+
+    def _as_of(self, item: FromItem, join: Join, known: list[FromRelation]) -> list[FromRelation]:
+        reader = RightSideReader(self.context.binder, self.context.text, self.context.streaming)
+        assert join.as_of is not None
+        if join.relation.inner is not None:
+            self._relation(join.relation)
+        if join.relation.lateral:
+            raise UnsupportedError("AS_OF_JOIN.RIGHT_SIDE", self.context.text, join.relation.span.pair, found="LATERAL")
+        if join.as_of.spelling in ("as_of", "system_time"):
+            right = reader.read(join.relation, self.block.level)
+        else:
+            right = any_right(self.context, reader, join.relation, self.block.level)
+        return self._operator(item, join, known, right)
+
+    def _operator(self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide) -> list[FromRelation]:
+        context, start = self.context, operand_start(self.block, item)
+        if start != item.start:  # LATERAL looks back: what it sees goes into the operator
+            known, self.before = [*self.before, *known], []
+        relations = [(k.visible.name, k.relation) for k in known]
+        check_names(context.text, [*relations, (join.relation.given_name, join.relation)])
+        number = context.number(KeyedJoin)
+        builder = self._builder(item, join, known, right)
+        inputs = builder.inputs
+        if context.streaming and right.entry is not None:
+            context.nodes.setdefault(context.binder.live(right.entry).name, Source(right.entry))
+        node, further = builder.build(f"__sqlx_rel{number}")
+        node = context.add(node)
+        self.arrival = inputs.arrival_behind(f"__sqlx_op{number}")
+        context.notes += builder.notes()
+        conditions = [context.edits.render(c.span) for c in further]
+        shown = [(k.visible.name, _shown(k.visible, inputs)) for k in known]
+        reason = join.as_of.reason if join.as_of else None
+        covered = Span(start, join.span.end)
+        context.edits.replace(covered, restored(number, node, shown, inputs, conditions, reason))
+        columns = right.columns + ((Column(reason, "string"),) if reason else ())
+        merged = frozenset(t.name.lower() for t in join.using)
+        seen = (*inputs.left, Visible(inputs.right_name, columns, merged=merged))
+        self.joins = [s for s in self.joins if not covered.start <= s.span.start < covered.end]
+        self.joins.append(ReplacedJoin(covered, number, node.columns, seen, item is self.block.items[0]))
+        return [FromRelation(relation) for relation in seen]
+
+    def _builder(self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide) -> Builder:
+        """The join's builder with its condition read, and its inputs down to the columns that are needed."""
+        try:
+            inputs = self._inputs(item, join, known, right)
+            builder = builder_of(join)(self.context, join, inputs)
+            builder.read()
+        except PySparkException as error:
+            raise explained(error, self.context.text, self.block, join, self.context.binder) from None
+        spans = [c.span for c in builder.parts.further]
+        shown = Visible(inputs.right_name, right.columns)
+        needed = needed_columns(self.context.text, self.block, join, spans, inputs.left, shown)
+        if self.context.carries:
+            needed = with_late_columns(needed, join, inputs)
+        builder.inputs = replace(inputs, left_needed=needed.left, right_needed=needed.right)
+        return builder
+
+    def _inputs(self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide) -> Inputs:
+        span = Span(operand_start(self.block, item), join.span.start)
+        for other in self.block.items[: self.block.items.index(item) + 1] if item in self.block.items else [item]:
+            if other.start >= span.start:
+                self._give_names(other, span.end)
+        prefix = with_clause(self.context.text, self.context.edits, self.block.level, span, *read_by_left(join))
+        left_from = self.context.edits.render(span).rstrip()
+        left = merge_using(self.context.text, item, tuple(self._visible(k, prefix, left_from) for k in known), span.end)
+        arrival = None
+        if self.context.carries:
+            arrival = check_live_left(self.context.text, item.relation.body, prefix + left_from, self.arrival)
+        return Inputs(prefix, left_from, left, (), right, join.relation.given_name, (), arrival)
+
+    def _visible(self, known: FromRelation, prefix: str, left_from: str) -> Visible:
+        if known.visible.columns:
+            return known.visible
+        sql = f"{prefix}SELECT `{known.visible.name}`.* FROM {left_from}"
+        relation = known.relation
+        columns = self.context.bound(sql, relation) if relation is not None else self.context.columns_of(sql)
+        named = relation is not None and relation.alias is None
+        qualifiers = relation.parts[:-1] if relation is not None and named else ()
+        return Visible(known.visible.name, tuple(c for c in columns if c.name != ROW), qualifiers)
+
+    def _lookup(self, item: FromItem, join: Join, known: list[FromRelation]) -> list[FromRelation] | None:
+        """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
+        entry = self.context.table(join.relation, self.block.level)
+        return None if entry is None else self._operator(item, join, known, upsert_side(self.context, entry, join))
+
+
+def builder_of(join: Join) -> type[Builder]:
+    """The builder of the operator that a join is."""
+    return AsOfJoinBuilder if join.as_of is not None else TableLookupBuilder
+
+
+def is_operator(context: Context, join: Join, level: Level) -> bool:
+    """Whether a join of a live query is a temporal one."""
+    if join.as_of is not None:
+        return True
+    entry = context.table(join.relation, level)
+    return entry is not None and entry.kind == "upsert"
+
+
+def _shown(visible: Visible, inputs: Inputs) -> list[tuple[int, Column]]:
+    return [(n, c) for n, (relation, c) in enumerate(inputs.left_needed) if relation.name == visible.name]

@@ -1,0 +1,461 @@
+"""What joins by key have in common: the condition taken apart into keys and the rest, types, and the two inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from catalog.entries import Column, Entry
+from sqlx.bind.binder import Arrival, is_carried, is_order
+from sqlx.bind.reads import live_read
+from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed, stars
+from sqlx.bind.scope import Reference, Scope, Side, Visible
+from sqlx.errors import BindError, UnsupportedError
+from sqlx.plan.context import Context
+from sqlx.plan.nodes import Fragment
+from sqlx.plan.subquery_text import with_clause
+from sqlx.sql.expressions import Conjunct, split_conjuncts, unwrapped
+from sqlx.sql.structure import Block, Join, Level, Relation
+from sqlx.sql.tokens import Span, Token, quoted, tokenize, tokenize_span
+
+# The two inputs of a join by key as queries, and the names under which its operator and the query see them.
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The two sides of a join as text.
+
+    Attributes:
+        left_with: the WITH clause that the left side needs, or "".
+        left_from: what stands behind FROM for the left side.
+        left: what the left side shows.
+        left_needed: its columns that the query can read.
+        right: the rows of the right side.
+        right_name: its name in the query.
+        right_needed: its columns that the query can read.
+        arrival: what live rows of the left side carry along on Spark; None everywhere else.
+    """
+
+    left_with: str
+    left_from: str
+    left: tuple[Visible, ...]
+    left_needed: tuple[tuple[Visible, Column], ...]
+    right: RightSide
+    right_name: str
+    right_needed: tuple[Column, ...]
+    arrival: Arrival | None = None
+
+    def left_query(self, items: str) -> str:
+        """The left side as a query of these items."""
+        return f"{self.left_with}SELECT {items} FROM {self.left_from}"
+
+    def right_query(self, items: str) -> str:
+        """The right side as a query of these items."""
+        return f"SELECT {items} FROM ({self.right.sql}) AS {quoted(self.right_name)}"
+
+    def payload_items(self) -> tuple[list[str], list[str]]:
+        """The payload columns of both sides."""
+        name = quoted(self.right_name)
+        left = [f"{quoted(v.name)}.{quoted(c.name)} AS _l{n}" for n, (v, c) in enumerate(self.left_needed)]
+        return left, [f"{name}.{quoted(c.name)} AS _r{n}" for n, c in enumerate(self.right_needed)]
+
+    def hidden_items(self, *names: str) -> list[str]:
+        """Those of the hidden columns that the right side has."""
+        name = quoted(self.right_name)
+        shown = {"__order0": "__arrival"}
+        return [f"{name}.{h} AS {shown.get(h, h)}" for h in names if h in self.right.hidden]
+
+    def payload_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the payload columns of both sides."""
+        left, right = len(self.left_needed), len(self.right_needed)
+        carried = () if self.arrival is None else ("__event_time",)
+        return (*(f"_l{n}" for n in range(left)), *carried), tuple(f"_r{n}" for n in range(right))
+
+    def shown_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names that the query knows the payload columns of both sides by."""
+        return tuple(c.name for _, c in self.left_needed), tuple(c.name for c in self.right_needed)
+
+    # live rows
+
+    def arrival_items(self, otherwise: str) -> tuple[list[str], list[str]]:
+        """What live rows of both sides carry along; the left side's time is ``otherwise`` where nothing shows it."""
+        arrival = self.arrival
+        if arrival is None:
+            return [], []
+        orders = [h for h in self.right.hidden if h.startswith("__order")]
+        name = quoted(self.right_name)
+        right = [f"{name}.{h} AS __o{n}" for n, h in enumerate(orders)]
+        return replace(arrival, time=arrival.time or otherwise).items, right
+
+    def arrival_behind(self, alias: str) -> Arrival | None:
+        """What the rows of the result carry along: in the order of the left rows that caused them, then numbered."""
+        return None if self.arrival is None else self.arrival.behind(alias)
+
+    def is_common(self, left: Fragment, right: Fragment) -> bool:
+        """Whether both inputs have a SEQUENCE BY of one type, by which they interleave."""
+        entry, arrival = self.right.entry, self.arrival
+        if arrival is None or entry is None or entry.sequence_by is None or not arrival.is_sequence:
+            return False
+        types = [{c.name: c.type for c in side.columns}.get("__o0") for side in (left, right)]
+        return types[0] == types[1]
+
+
+def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[Column, ...]:
+    """The columns of the result: the payloads of both sides, the reason, and what live rows carry along."""
+    shown = [c for c in (*left.columns, *right.columns) if not c.name.startswith("__")]
+    reason = [Column("__reason", "string")] if with_reason else []
+    return with_carried((*shown, *reason), left.columns)
+
+
+def with_carried(shown: tuple[Column, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns of a result and behind them what live rows of the input carry along."""
+    carried = [c for c in columns if is_carried(c.name)]
+    count = sum(1 for c in carried if is_order(c.name))
+    carried += [Column(f"__o{count}", "bigint")] if count else []
+    return (*shown, *carried)
+
+
+@dataclass
+class Parts:
+    """What a builder has found so far about one join; text is SQL over the relation of its side.
+
+    Attributes:
+        left_keys, right_keys: the two sides of each equality.
+        key_columns: the columns of the right side among them, in lower case.
+        further: the conjuncts that are no keys.
+    """
+
+    left_keys: list[str] = field(default_factory=list)
+    right_keys: list[str] = field(default_factory=list)
+    key_columns: set[str] = field(default_factory=set)
+    further: list[Conjunct] = field(default_factory=list)
+
+
+class KeyedJoinBuilder:
+    """Reads the condition of one join.
+
+    Args:
+        context: what the operators share.
+        join: the join as it was read.
+        inputs: its two sides.
+    """
+
+    def __init__(self, context: Context, join: Join, inputs: Inputs) -> None:
+        self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
+        self.join, self.inputs = join, inputs
+        self.scope = Scope(self.text, inputs.left, Visible(inputs.right_name, inputs.right.columns))
+        self.parts = Parts()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether rows without a match are kept."""
+        return self.join.kind.startswith("LEFT")
+
+    def read(self) -> None:
+        """Read what does not depend on the columns that are needed: the kind and the condition.
+
+        Raises:
+            BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        self.check_kind()
+        self.read_condition()
+
+    def notes(self) -> list[str]:
+        """Defaults and options that could surprise, each said once by name."""
+        return []
+
+    def check_kind(self) -> None:
+        """INNER and LEFT are defined.
+
+        Raises:
+            UnsupportedError: the join is of another kind.
+        """
+        if self.join.kind not in ("", "INNER", "LEFT", "LEFT OUTER"):
+            span = (self.join.span.start, self.join.span.start + len(self.join.kind))
+            raise UnsupportedError("UNSUPPORTED.JOIN_TYPE", self.text, span, kind=self.join.kind)
+
+    def read_condition(self) -> None:
+        """Sort the conjuncts of ON (or the columns of USING) into keys and the rest."""
+        for token in self.join.using:
+            self._using(token)
+        if self.join.on is not None:
+            for conjunct in split_conjuncts(tokenize_span(self.text, self.join.on)):
+                self.scope.references(conjunct.tokens)  # names first: an unknown one is the better message
+                if not (conjunct.operator in ("=", "<=>") and self._equality(conjunct)):
+                    self.further(conjunct)
+        if self.join.on is not None and not self.parts.left_keys and self.inputs.right.entry is None:
+            self._check_equality()
+
+    def _check_equality(self) -> None:
+        """Any relation on the right may be joined without a key, but not by a condition in place of one.
+
+        Raises:
+            BindError: a conjunct compares both sides, and none of them is a key.
+        """
+        for conjunct in self.parts.further:
+            if len(self.sides(conjunct.tokens)) > 1:
+                raise BindError("KEYED_JOIN.NO_EQUALITY", self.text, conjunct.span.pair)
+
+    def further(self, conjunct: Conjunct) -> None:
+        """A conjunct that is no key is tested on the row that was found (semantics.md 6.8, C7)."""
+        self.parts.further.append(conjunct)
+
+    def _using(self, token: Token) -> None:
+        left = [r for r in self.inputs.left if r.column(token.name) and token.name.lower() not in r.merged]
+        right = self.scope.right.column(token.name) if self.scope.right else None
+        if right is None or len(left) != 1:
+            columns = [c.name for r in self.inputs.left for c in r.columns]
+            raise BindError(
+                "KEYED_JOIN.USING", self.text, (token.start, token.end), column=token.name,
+                count=len(left), left=", ".join(columns[:8]), right="once" if right else "not",
+            )  # fmt: skip
+        self.parts.left_keys.append(f"{quoted(left[0].name)}.{quoted(token.name)}")
+        self.parts.right_keys.append(f"{quoted(self.inputs.right_name)}.{quoted(token.name)}")
+        self.parts.key_columns.add(token.name.lower())
+
+    def sides(self, tokens: tuple[Token, ...]) -> set[Side]:
+        """The sides that an expression refers to."""
+        return {r.side for r in self.scope.references(tokens)}
+
+    def _equality(self, conjunct: Conjunct) -> bool:
+        """Whether the conjunct is a key: left expression = key column (any expression where no table is behind it)."""
+        left, right = conjunct.left, conjunct.right
+        if "right" in self.sides(left):
+            left, right = right, left
+        if self.sides(right) != {"right"} or "right" in self.sides(left):
+            return False
+        has_table = self.inputs.right.entry is not None
+        if not (self._is_key(right) if has_table else self.sides(left)):  # a table's key may equal a constant, too
+            return False
+        if conjunct.operator == "<=>":
+            raise UnsupportedError("KEYED_JOIN.NULL_SAFE", self.text, conjunct.span.pair)
+        self.parts.left_keys.append(text_of(self.text, left))
+        self.parts.right_keys.append(text_of(self.text, right))
+        return True
+
+    def _is_key(self, tokens: tuple[Token, ...]) -> bool:
+        """Whether the tokens are a key column of the table; it is noted as one that the join covers."""
+        reference = self._plain(unwrapped(tokens))
+        shown = [s.lower() for _, s in self.inputs.right.keys if s is not None]
+        if reference is None or reference.column.name.lower() not in shown:
+            return False
+        self.parts.key_columns.add(reference.column.name.lower())
+        return True
+
+    def _plain(self, tokens: tuple[Token, ...]) -> Reference | None:
+        """The column that the tokens are, when they are nothing but a column."""
+        if any(not t.is_name and t.text != "." for t in tokens):
+            return None
+        references = self.scope.references(tokens)
+        return references[0] if len(references) == 1 and references[0].exact else None
+
+    def check_keys(self) -> None:
+        """The equalities name one row of the table: they cover its KEYS.
+
+        Raises:
+            BindError: a key is missing.
+        """
+        entry = self.inputs.right.entry
+        if entry is None:
+            return
+        used = self.parts.key_columns
+        missing = [key for key, shown in self.inputs.right.keys if shown is None or shown.lower() not in used]
+        if missing:
+            names, keys = (", ".join(f"`{k}`" for k in found) for found in (missing, entry.keys))
+            raise BindError(
+                "KEYED_JOIN.KEYS_NOT_COVERED", self.text, (self.join.on or self.join.span).pair,
+                table=entry.name, keys=keys, missing=names,
+            )  # fmt: skip
+
+    # types
+
+    def schema(self, expressions: list[str], query: Callable[[str], str]) -> list[str]:
+        """The types of expressions over a side."""
+        items = ", ".join(f"{text} AS __x{n}" for n, text in enumerate(expressions))
+        return [c.type for c in self.ask(query(items))]
+
+    def ask(self, sql: str) -> tuple[Column, ...]:
+        """The columns of a query that must be fine by now.
+
+        Raises:
+            Exception: the engine's own, where it is not.
+        """
+        columns = self.binder.columns(sql)
+        if columns is None:
+            raise self.binder.refusal() or AssertionError(sql)
+        return columns
+
+    def fragment(self, items: list[str], query: Callable[[str], str]) -> Fragment:
+        """A side as a query of these items."""
+        sql = query(", ".join(items))
+        return Fragment(sql, self.ask(sql))
+
+    def common(self, left: str, right: str) -> str | None:
+        """The type in which both are compared, or None."""
+        return left if left == right else self.binder.common_type(left, right)
+
+    def key_items(self) -> tuple[list[str], list[str]]:
+        """The key columns of both sides, cast to the type in which they are compared.
+
+        Raises:
+            BindError: two keys cannot be compared.
+        """
+        left_keys, right_keys = self.parts.left_keys or ["0"], self.parts.right_keys or ["0"]
+        lefts = self.schema(left_keys, self.inputs.left_query)
+        rights = self.schema(right_keys, self.inputs.right_query)
+        items: tuple[list[str], list[str]] = ([], [])
+        for n, (left, right) in enumerate(zip(lefts, rights, strict=True)):
+            common = self.common(left, right)
+            if common is None or common.startswith(("map<", "variant")):
+                raise BindError(
+                    "KEYED_JOIN.KEY_TYPES", self.text, (self.join.on or self.join.span).pair,
+                    left=f"`{left_keys[n]}`", left_type=left.upper(),
+                    right=f"`{right_keys[n]}`", right_type=right.upper(),
+                )  # fmt: skip
+            items[0].append(f"{cast(left_keys[n], left, common)} AS __k{n}")
+            items[1].append(f"{cast(right_keys[n], right, common)} AS __k{n}")
+        return items
+
+
+def cast(text: str, found: str, wanted: str) -> str:
+    """The expression in the wanted type."""
+    return text if found == wanted else f"CAST({text} AS {wanted})"
+
+
+def text_of(text: str, tokens: tuple[Token, ...]) -> str:
+    """What was written from the first to the last token."""
+    return text[tokens[0].start : tokens[-1].end]
+
+
+# Which columns a query block can mention: the others are never shipped to Python.
+
+
+_NARROW = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "boolean")
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The columns of both sides that the rest of the block may read."""
+
+    left: tuple[tuple[Visible, Column], ...]
+    right: tuple[Column, ...]
+
+
+def needed_columns(
+    text: str, block: Block, join: Join, further: list[Span], left: tuple[Visible, ...], right: Visible
+) -> Needed:
+    """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
+
+    A name behind that of one of the relations reads no other one's column; whatever else is qualified may read any.
+
+    Args:
+        text: the statement.
+        block: the query block of the join.
+        join: the join; names in its own relations and in its keys do not count.
+        further: its conditions that are tested on its result.
+        left: what the left side shows.
+        right: what the right side shows.
+    """
+    tokens = [t for t in tokenize(text) if block.span.start <= t.start < block.span.end]
+    own = Span(block.items[0].start, join.span.end)
+    outside = tuple(t for t in tokens if not _within(t, [own]) or _within(t, further))
+    names = spelled_names(outside, {v.name.lower() for v in (*left, right)})
+    every, starred = _stars(block, tokens, outside)
+    if not every:
+        every = block.pipe or any("NATURAL" in j.kind for item in block.items for j in item.joins)
+
+    def is_read(relation: Visible, column: Column) -> bool:
+        qualifier, name = relation.name.lower(), column.name.lower()
+        return every or qualifier in starred or ("", name) in names or (qualifier, name) in names
+
+    lefts = tuple((v, c) for v in left for c in v.columns if is_read(v, c))
+    rights = tuple(c for c in right.columns if is_read(right, c))
+    if not lefts and not rights:  # count(*) reads no column, but Arrow does not count rows without any
+        lefts = tuple(
+            sorted(((v, c) for v in left for c in v.columns), key=lambda pair: pair[1].type not in _NARROW)[:1]
+        )
+    return Needed(lefts, rights)
+
+
+def with_late_columns(needed: Needed, join: Join, inputs: Inputs) -> Needed:
+    """All columns of an input whose refused rows go to a table."""
+    left, right = needed.left, needed.right
+    if join.as_of is not None and join.as_of.late_to is not None:
+        left = tuple((v, c) for v in inputs.left for c in v.columns)
+    if inputs.right.entry is not None and inputs.right.entry.late_to is not None:
+        right = inputs.right.columns
+    return Needed(left, right)
+
+
+def spelled_names(tokens: tuple[Token, ...], relations: set[str]) -> set[tuple[str, str]]:
+    """The names that are spelled, each with the relation that stands before it; "" before it may mean any of them."""
+    names = set()
+    for number, token in enumerate(tokens):
+        if token.is_name:
+            before = _qualifier(tokens, number)
+            names.add((before if before in relations else "", token.name.lower()))
+    return names
+
+
+def _qualifier(tokens: Sequence[Token], at: int) -> str:
+    """What stands before the dot before a token; "" where there is none."""
+    return tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else ""
+
+
+def _within(token: Token, spans: list[Span]) -> bool:
+    return any(span.start <= token.start < span.end for span in spans)
+
+
+def _stars(block: Block, tokens: list[Token], outside: tuple[Token, ...]) -> tuple[bool, set[str]]:
+    """Whether a bare star stands in the block's own select list, and the names that qualify other stars."""
+    select = tuple(t for t in tokens if block.select is not None and block.select.start <= t.start < block.select.end)
+    every = False
+    starred: set[str] = set()
+    for star in (*stars(select), *stars(outside)):
+        qualifier = _qualifier(tokens, tokens.index(star))
+        if qualifier:
+            starred.add(qualifier)
+        else:
+            every = True
+    return every, starred
+
+
+# The operands of joins of ours: what is known of them, and right ones other than versioned tables under AS OF.
+
+
+def any_right(context: Context, reader: RightSideReader, relation: Relation, level: Level) -> RightSide:
+    """MATCH_CONDITION and ASOF take any relation; a versioned table gives its versions.
+
+    Raises:
+        BindError, UnsupportedError: there is no such relation, or it cannot stand there.
+    """
+    entry = context.binder.entry(relation.parts) if relation.kind == "name" else None
+    if entry is not None and entry.kind == "versioned":
+        return reader.read(relation, level)
+    if context.streaming:
+        return reader.read(relation, level)
+    prefix = with_clause(context.text, context.edits, level, relation.span)
+    body = context.edits.render(relation.body)
+    body += "".join(f" {part.of(context.text)}" for part in (relation.travel, relation.extra) if part is not None)
+    sql = f"{prefix}SELECT * FROM {body}"
+    columns = context.bound(sql, relation)
+    arrival = context.binder.arrival(body) if not prefix else "monotonically_increasing_id()"
+    sql = f"{prefix}SELECT *, {arrival} AS __order0 FROM {body}"
+    side = RightSide(sql, columns, ("__order0",), (), None, relation.visible_name or "the right side")
+    return renamed(side, relation.columns, context.text) if relation.columns else side
+
+
+def upsert_side(context: Context, entry: Entry, join: Join) -> RightSide:
+    """The rows of an upsert table as a stream looks them up.
+
+    Raises:
+        UnsupportedError: it is another kind of definition.
+    """
+    if entry.kind == "versioned":
+        span = join.relation.body.pair
+        raise UnsupportedError("UNSUPPORTED.VERSIONED_PLAIN_JOIN", context.text, span, table=entry.name)
+    if entry.kind == "stream":
+        hint = "Join the stream with a table: CREATE VERSIONED TABLE or CREATE UPSERT TABLE."
+        what = "A join of two streams"
+        raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", context.text, join.span.pair, what=what, hint=hint)
+    return entry_side(entry, context.binder, live_read(context.binder, entry, context.text, join.relation.body))

@@ -1,0 +1,391 @@
+"""The plan: a small tree of frozen nodes. Plain SQL stays text; each temporal operator has everything explicit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+from catalog.entries import Column, Entry
+from udtf.operators.as_of_join.config import AsOfJoinConfig
+from udtf.operators.deduplicate.config import DeduplicateConfig
+from udtf.operators.suppress.logic import SuppressConfig
+from udtf.operators.table_changes.logic import TableChangesConfig
+from udtf.operators.table_lookup.logic import TableLookupConfig
+from udtf.operators.window_aggregate.config import WindowAggregateConfig
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """A node of the plan; ``inputs`` are the nodes that it reads."""
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        """The nodes below, left to right."""
+        return ()
+
+    def walk(self) -> Iterator[PlanNode]:
+        """All nodes, inputs before the nodes that read them."""
+        for node in self.inputs:
+            yield from node.walk()
+        yield self
+
+
+@dataclass(frozen=True)
+class Source(PlanNode):
+    """A relation of our catalog that is read live (streaming and replay)."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class Fragment(PlanNode):
+    """Plain Spark SQL that we do not look into.
+
+    Attributes:
+        sql: the query; it reads ``reads`` by name.
+        columns: its result columns.
+        reads: relation name in ``sql`` to the node that yields it. Names that are not here are Spark's own.
+    """
+
+    sql: str
+    columns: tuple[Column, ...]
+    reads: tuple[tuple[str, PlanNode], ...] = ()
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        return tuple(node for _, node in self.reads)
+
+
+Config = (
+    AsOfJoinConfig | TableLookupConfig | DeduplicateConfig | WindowAggregateConfig | TableChangesConfig | SuppressConfig
+)
+
+
+class Operator(PlanNode):
+    """A temporal operator; what each has of clauses and executors is in `sqlx.plan.operators`.
+
+    Attributes:
+        name: the name under which the fragments above read the result (``__sqlx_op1``).
+        config: what the operator's logic needs to know.
+        columns: result columns, see the operator.
+        table: name of the relation that it is about, for messages.
+        late_to: table that keeps refused rows, or None.
+        idle_us: of IDLE TIMEOUT, microseconds, or None.
+        keeps_table: the result is a table, live it gives out updates with the old row and the new one.
+    """
+
+    name: str
+    config: Config
+    columns: tuple[Column, ...]
+    table: str
+    late_to: str | None
+    idle_us: int | None = None
+    keeps_table: ClassVar[bool] = False
+
+    @property
+    def inputs(self) -> tuple[Fragment, ...]:
+        raise NotImplementedError
+
+    @property
+    def input_names(self) -> tuple[tuple[str, ...], ...]:
+        """Per input the names that the query knows its payload columns by."""
+        raise NotImplementedError
+
+    @property
+    def late_tables(self) -> tuple[str | None, ...]:
+        """Per input the table of its refused rows: of the clause, and of the table's definition."""
+        return (self.late_to,)
+
+    @property
+    def gives_changes(self) -> bool:
+        """Whether rows of the result change, so that its readers see updates."""
+        return False
+
+    @property
+    def grouping_keys(self) -> int:
+        """How many key columns place a row on a task."""
+        assert not isinstance(self.config, SuppressConfig), "its keys are those of the table before it"
+        return self.config.n_keys
+
+    def with_inputs(self, inputs: tuple[Fragment, ...]) -> Self:
+        """The same operator over other inputs."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class KeyedJoin(Operator):
+    """What the joins of a stream with a table have in common.
+
+    Attributes:
+        left, right: the inputs, see the joins.
+        columns: result columns: the payloads of both and ``__reason`` where the config asks for it.
+        common_sequence: live inputs interleave by a SEQUENCE BY of one type, else by event time.
+        left_names, right_names: the names that the query knows the payload columns by.
+    """
+
+    name: str
+    left: Fragment
+    right: Fragment
+    config: AsOfJoinConfig | TableLookupConfig
+    columns: tuple[Column, ...]
+    table: str
+    late_to: str | None = None
+    common_sequence: bool = False
+    left_names: tuple[str, ...] = ()
+    right_names: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Fragment, ...]:
+        return (self.left, self.right)
+
+    @property
+    def input_names(self) -> tuple[tuple[str, ...], ...]:
+        return (self.left_names, self.right_names)
+
+    @property
+    def late_tables(self) -> tuple[str | None, ...]:
+        entry = next((source.entry for source in self.right.walk() if isinstance(source, Source)), None)
+        return self.late_to, entry.late_to if entry is not None else None
+
+    def with_inputs(self, inputs: tuple[Fragment, ...]) -> Self:
+        left, right = inputs
+        return replace(self, left=left, right=right)
+
+    @property
+    def left_max_future_us(self) -> int | None:
+        """The limit of outliers of the stream side."""
+        return _max_future_us(self.left)
+
+
+@dataclass(frozen=True)
+class AsOfJoin(KeyedJoin):
+    """Rows of the left with the version of the right that was valid at their time (KIP-914, semantics.md 6, 7, C).
+
+    The left has columns ``__k0 …``, ``__as_of``, ``__known``?, then payload ``_l0 …``; the right ``__k0 …``,
+    ``__time``, ``__seq``?, ``__tie0 …``, ``__arrival``?, ``__deleted``?, ``__pass``?, then payload ``_r0 …``, one row a
+    version, tombstones included.
+    """
+
+    config: AsOfJoinConfig
+
+    @property
+    def matched(self) -> str:
+        """The result column's test for a match, for conditions that are tested afterwards."""
+        return "__reason IS NULL"
+
+    @property
+    def live_config(self) -> AsOfJoinConfig:
+        """The config of a live query: with the limit of outliers, and the order of SCD2 rows."""
+        config = self.config
+        if self.left_max_future_us is not None:
+            config = replace(config, left_max_future_us=self.left_max_future_us)
+        if any(column.name == "__arrival" for column in self.right.columns):
+            config = replace(config, ties=(*config.ties, ("asc", "first")))
+        return config
+
+
+@dataclass(frozen=True)
+class TableLookup(KeyedJoin):
+    """Rows of a stream with the row that an upsert table shows at that moment of arrival (semantics.md 6.1, 6.2).
+
+    The shapes are those of :class:`AsOfJoin` without times: left ``__k0 …``, ``_l0 …``; right ``__k0 …``,
+    ``__deleted``?, ``__pass``?, ``_r0 …``.
+    """
+
+    config: TableLookupConfig
+
+    @property
+    def matched(self) -> str:
+        """The result column's test for a match: the last of the right payload is a flag where it is asked for."""
+        return f"{self.config.right_columns[-1]} IS NOT NULL"
+
+    @property
+    def live_config(self) -> TableLookupConfig:
+        """The config of a live query: with the limit of outliers."""
+        if self.left_max_future_us is None:
+            return self.config
+        return replace(self.config, left_max_future_us=self.left_max_future_us)
+
+
+@dataclass(frozen=True)
+class OneInput(Operator):
+    """What operators of one input have in common.
+
+    Attributes:
+        input: see the operator.
+        names: the names that the query knows the payload columns by.
+    """
+
+    name: str
+    input: Fragment
+    config: DeduplicateConfig | WindowAggregateConfig | TableChangesConfig | SuppressConfig
+    columns: tuple[Column, ...]
+    table: str
+    late_to: str | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Fragment, ...]:
+        return (self.input,)
+
+    @property
+    def input_names(self) -> tuple[tuple[str, ...], ...]:
+        return (self.names,)
+
+    def with_inputs(self, inputs: tuple[Fragment, ...]) -> Self:
+        (only,) = inputs
+        return replace(self, input=only)
+
+
+@dataclass(frozen=True)
+class Deduplicate(OneInput):
+    """Rows of a relation without those that are duplicates within an interval (KIP-655, semantics.md 16).
+
+    Its input has columns ``__k0 …``, ``__time``? (without it: the record's event time), ``__seq``?, ``__arrival0 …``?,
+    then payload ``_l0 …``, which is its result.
+    """
+
+    config: DeduplicateConfig
+
+    @property
+    def live_config(self) -> DeduplicateConfig:
+        """The config of a live query: with the limit of outliers."""
+        return replace(self.config, max_future_us=_max_future_us(self.input))
+
+
+@dataclass(frozen=True)
+class TableOperator(OneInput):
+    """An operator whose result is a table: its key columns are ``__k0 …``."""
+
+    keeps_table: ClassVar[bool] = True
+
+    config: WindowAggregateConfig | TableChangesConfig
+
+    @property
+    def key_columns(self) -> int:
+        """How many columns tell the rows of the table apart, bounds of windows included."""
+        return self.config.n_keys
+
+
+@dataclass(frozen=True)
+class Aggregation(TableOperator):
+    """Groups of a stream's rows, with or without windows (KIP-328, semantics.md 11 to 14).
+
+    Its input has columns ``__k0 …``, ``__time``? (of the window; without one: the record's event time), per aggregate
+    ``__a<n>_0 …`` and ``__a<n>_f``?, then the payload ``_l0 …`` of the late rows; its result ``__k0 …``, ``__ws`` and
+    ``__we`` where there are windows, ``__a0 …``.
+
+    Attributes:
+        calls: per aggregate of kind 'rows' the call over its argument columns, else None.
+        idle_us: of IDLE TIMEOUT, or None.
+    """
+
+    config: WindowAggregateConfig
+    calls: tuple[str | None, ...] = ()
+    idle_us: int | None = None
+
+    @property
+    def gives_changes(self) -> bool:
+        return not self.config.is_final
+
+    @property
+    def key_columns(self) -> int:
+        return self.config.n_keys + 2 * (self.config.window.kind != "none")
+
+
+@dataclass(frozen=True)
+class TableChanges(TableOperator):
+    """The updates of an UPSERT table, old row and new (semantics.md 4.1, 4.2, B12).
+
+    Its input has columns ``__k0 …``, ``__deleted``?, then the table's columns ``_l0 …``, which are its result.
+
+    Attributes:
+        keys: which of the payload columns are the KEYS.
+    """
+
+    config: TableChangesConfig
+    keys: tuple[int, ...] = ()
+
+    @property
+    def gives_changes(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Suppress(OneInput):
+    """Updates of a table that wait, so that each key sends one every so often (KIP-328, semantics.md 15).
+
+    Its input is the query whose updates wait, its result has the same columns.
+
+    Attributes:
+        idle_us: of IDLE TIMEOUT, or None.
+    """
+
+    keeps_table: ClassVar[bool] = True
+
+    config: SuppressConfig
+    table: str = "the result"
+    idle_us: int | None = None
+
+    @property
+    def gives_changes(self) -> bool:
+        return True
+
+    @property
+    def updates_of(self) -> TableOperator:
+        """The operator whose updates wait."""
+        return [node for node in self.input.walk() if isinstance(node, TableOperator)][-1]
+
+    @property
+    def grouping_keys(self) -> int:
+        return self.updates_of.config.n_keys
+
+
+def _max_future_us(fragment: Fragment) -> int | None:
+    """The least limit of outliers among the streams that a fragment reads (semantics.md B9), microseconds."""
+    future_us = [s.entry.max_future_us for s in fragment.walk() if isinstance(s, Source) and not s.entry.is_table]
+    return min((limit for limit in future_us if limit is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a query's result is: rows that are only added, or the changes of a table (semantics.md A).
+
+    Attributes:
+        shape: 'append', 'upsert' or 'changelog'.
+        keys: places of the output columns that a deleted row keeps.
+        filters: a condition stands between the table and the result (semantics.md 5.2).
+        around: the query around the operator for a live result on Spark: its condition as the column ``__passes``, and
+            a column ``__carry`` that is handed on.
+    """
+
+    shape: str = "append"
+    keys: tuple[int, ...] = ()
+    filters: bool = False
+    around: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A compiled query.
+
+    Attributes:
+        root: the outermost fragment; its columns are the query's.
+        text: the query as it was written.
+        streaming: whether sources are read live.
+        notes: what the compiler wants to say once (defaults that could surprise).
+        origin: offset in the root's SQL to the offset in the text that it came from.
+        result: rows that are only added, or the changes of a table.
+    """
+
+    root: Fragment
+    text: str
+    streaming: bool
+    notes: tuple[str, ...] = field(default=())
+    origin: Callable[[int], int] = field(default=lambda offset: offset, compare=False)
+    result: Result = field(default_factory=Result)
+
+    def operators(self) -> tuple[Operator, ...]:
+        """The temporal operators, inputs first."""
+        return tuple(n for n in self.root.walk() if isinstance(n, Operator))

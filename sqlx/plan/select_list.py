@@ -1,0 +1,269 @@
+"""The select list of a block whose rows are grouped: its items, and what stands in place of keys and aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from sqlx.errors import BindError
+from sqlx.sql.cursor import Cursor
+from sqlx.sql.expressions import AggregateCall, find_aggregates, is_chain, match, normal
+from sqlx.sql.parser import items_of
+from sqlx.sql.structure import Block, QueryTail, WindowCall
+from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
+from sqlx.sql.windows import CALLS
+
+_QUANTIFIERS = frozenset({"DISTINCT", "ALL"})
+
+
+@dataclass
+class Item:
+    """One item of a select list.
+
+    Attributes:
+        tokens: of its expression.
+        alias: its name as written, or None.
+    """
+
+    tokens: tuple[Token, ...]
+    alias: Token | None = None
+
+    @property
+    def span(self) -> Span:
+        """Where its expression stands."""
+        return Span(self.tokens[0].start, self.tokens[-1].end)
+
+
+def select_items(text: str, select: Span | None) -> list[Item]:
+    """The items of a select list."""
+    items = items_of(text, select)
+    if items and items[0][0].word in _QUANTIFIERS:
+        items[0] = items[0][1:]
+    return [_item(tokens) for tokens in items if tokens]
+
+
+def _item(tokens: tuple[Token, ...]) -> Item:
+    if len(tokens) > 2 and tokens[-2].word == "AS" and tokens[-1].is_name:
+        return Item(tokens[:-2], tokens[-1])
+    if len(tokens) > 1 and tokens[-1].is_name and tokens[-1].word not in ("END", "NULL", "TRUE", "FALSE"):
+        before = tokens[-2]
+        if (before.word in ("IGNORE", "RESPECT") and tokens[-1].word == "NULLS") or _is_interval(tokens):
+            return Item(tokens)
+        ends = before.text in (")", "]") or before.word == "END" or before.kind in ("quoted", "number", "string")
+        if ends or (before.kind == "word" and before.word not in _PREFIXES):
+            return Item(tokens[:-1], tokens[-1])
+    return Item(tokens)
+
+
+def _is_interval(tokens: tuple[Token, ...]) -> bool:
+    """Whether the last word is a unit: `ts + INTERVAL 1 DAY`."""
+    last = max((n for n, token in enumerate(tokens) if token.word == "INTERVAL"), default=None)
+    if last is None:
+        return False
+    cursor = Cursor("", tokens, last)
+    cursor.skip_expression()
+    return cursor.done
+
+
+_PREFIXES = frozenset("NOT AND OR IS LIKE IN DIV BETWEEN DISTINCT INTERVAL DATE TIMESTAMP CASE WHEN THEN ELSE".split())
+
+
+def groups(text: str, block: Block, tail: QueryTail) -> bool:
+    """Whether a block groups its rows."""
+    if block.pipe or block.select is None:
+        return False
+    if tail.grouping is not None:
+        return True
+    return bool(find_aggregates(text, tokenize_span(text, block.select)))
+
+
+@dataclass
+class Grouping:
+    """What a GROUP BY groups by.
+
+    Attributes:
+        keys: the expressions besides the window.
+        names: what the select list may call a key, by its alias.
+        window: the call that makes the windows, or None.
+        window_alias: what the select list may call the window besides its column.
+        bounds: names of window columns that a relation brings along (window_start …), with their SQL.
+    """
+
+    keys: list[tuple[Token, ...]] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+    window: WindowCall | None = None
+    window_alias: str | None = None
+    bounds: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Replaced:
+    """A piece of an expression and the column of the aggregation that stands in its place.
+
+    Attributes:
+        span: of the piece.
+        sql: the new text.
+        kind: 'key', 'window', 'aggregate', or in HAVING 'alias'.
+        number: of the key.
+        shown: the name of the column where the piece is a whole item without an alias.
+    """
+
+    span: Span
+    sql: str
+    kind: str
+    number: int = -1
+    shown: str = ""
+
+
+class Replacer:
+    """Finds keys, windows and aggregates in expressions over groups.
+
+    Args:
+        text: the statement.
+        grouping: what it groups by.
+        columns: lower-case names of the columns that the block reads.
+    """
+
+    def __init__(self, text: str, grouping: Grouping, columns: Container[str] = ()) -> None:
+        self.text, self.grouping, self._columns = text, grouping, columns
+        self.calls: list[AggregateCall] = []
+        self._keys = [normal(key) for key in grouping.keys]
+
+    def having(self, tokens: tuple[Token, ...], items: list[Item], selected: list[list[Replaced]]) -> list[Replaced]:
+        """What is to be replaced in HAVING, which may call a selected item by its alias.
+
+        Args:
+            tokens: of the condition.
+            items: of the select list.
+            selected: what is to be replaced in each of them.
+
+        Raises:
+            TemporalSqlError: as `pieces`.
+        """
+        found = self.pieces(tokens)
+        named = {i.alias.name.lower(): n for n, i in reversed(list(enumerate(items))) if i.alias is not None}
+        inside = [piece.span for piece in found if piece.kind == "aggregate"]
+        for at, token in enumerate(tokens):
+            around = (tokens[at - 1].text if at else "", tokens[at + 1].text if at + 1 < len(tokens) else "")
+            number = named.get(token.name.lower()) if token.is_name and around[0] != "." and around[1] != "(" else None
+            if number is None or any(span.start <= token.start < span.end for span in inside):
+                continue
+            sql = f"({_written(self.text, items[number].span, selected[number])})"
+            found = [piece for piece in found if piece.span.start != token.start]
+            found.append(Replaced(Span(token.start, token.end), sql, "alias"))
+        return found
+
+    def pieces(self, tokens: tuple[Token, ...]) -> list[Replaced]:
+        """What is to be replaced in an expression, in order; aggregates are numbered over all expressions.
+
+        Raises:
+            TemporalSqlError: an aggregate stands inside another, or is a window function.
+        """
+        calls = {call.span.start: call for call in find_aggregates(self.text, tokens)}
+        found: list[Replaced] = []
+        at = 0
+        while at < len(tokens):
+            call = calls.get(tokens[at].start)
+            piece = self._aggregate(call) if call is not None else self._key(tokens, at) or self._window(tokens, at)
+            if piece is None:
+                at += 1
+                continue
+            found.append(piece)
+            at += sum(1 for t in tokens[at:] if t.start < piece.span.end)
+        return found
+
+    def _aggregate(self, call: AggregateCall) -> Replaced:
+        texts = [normal(tokenize_span(self.text, other.span)) for other in self.calls]
+        own = normal(tokenize_span(self.text, call.span))
+        number = texts.index(own) if own in texts else len(self.calls)
+        if number == len(self.calls):
+            self.calls.append(call)
+        shown = call.span.of(self.text).replace("*", "1")
+        return Replaced(call.span, f"__a{number}", "aggregate", number, shown)
+
+    def _key(self, tokens: tuple[Token, ...], at: int) -> Replaced | None:
+        before = tokens[at - 1].text if at else ""
+        if before == "." or not tokens[at].text:
+            return None
+        for number, key in enumerate(self._keys):
+            length = match(tokens, at, key, self._columns)
+            if length:
+                span = Span(tokens[at].start, tokens[at + length - 1].end)
+                shown = tokens[at + length - 1].name if is_chain(key) else span.of(self.text)
+                return Replaced(span, f"__k{number}", "key", number, shown)
+        return None
+
+    def _window(self, tokens: tuple[Token, ...], at: int) -> Replaced | None:
+        grouping, token = self.grouping, tokens[at]
+        if at and tokens[at - 1].text == ".":
+            return None
+        name = token.name.lower() if token.is_name else ""
+        if name in grouping.bounds and (at + 1 == len(tokens) or tokens[at + 1].text not in (".", "(")):
+            sql = grouping.bounds[name]
+            return Replaced(Span(token.start, token.end), sql, "window", shown=name)
+        if grouping.window is None:
+            self._check_call(name, tokens, at)
+            return None
+        call = normal(tokenize_span(self.text, grouping.window.span))
+        if normal(tokens[at : at + len(call)]) == call:
+            return self._bounds(tokens, at, at + len(call))
+        if name == "window_time" and at + 3 < len(tokens) and tokens[at + 1].text == "(" and tokens[at + 3].text == ")":
+            span = Span(token.start, tokens[at + 3].end)
+            return Replaced(span, "(__we - INTERVAL 1 MICROSECOND)", "window", shown="window_time(window)")
+        names = {grouping.window.column, (grouping.window_alias or grouping.window.column).lower()}
+        names |= set() if "window" in self._columns else {"window"}  # whichever function made it: a query has one
+        if name in names and (at + 1 == len(tokens) or tokens[at + 1].text != "("):
+            return self._bounds(tokens, at, at + 1)
+        self._check_call(name, tokens, at)
+        return None
+
+    def _check_call(self, name: str, tokens: tuple[Token, ...], at: int) -> None:
+        """Refuse `session_window.start` where there is no such window."""
+        if name in CALLS and name not in self._columns and _field(tokens, at + 1) in _BOUNDS:
+            self._refuse_field(tokens, at, at + 1)
+
+    def _refuse_field(self, tokens: tuple[Token, ...], at: int, end: int) -> NoReturn:
+        span = Span(tokens[at].start, tokens[end + 1].end)
+        raise BindError("WINDOW.NO_BOUND", self.text, span.pair, found=span.of(self.text))
+
+    def _bounds(self, tokens: tuple[Token, ...], at: int, end: int) -> Replaced:
+        """The window itself, or its start or end."""
+        assert self.grouping.window is not None
+        field_name = _field(tokens, end)
+        if field_name in _BOUNDS:
+            span = Span(tokens[at].start, tokens[end + 1].end)
+            return Replaced(span, _BOUNDS[field_name], "window", shown=field_name)
+        if field_name:
+            self._refuse_field(tokens, at, end)
+        struct = "named_struct('start', __ws, 'end', __we)"
+        shown = self.grouping.window_alias or self.grouping.window.column
+        return Replaced(Span(tokens[at].start, tokens[end - 1].end), struct, "window", shown=shown)
+
+
+_BOUNDS = {"start": "__ws", "end": "__we"}
+
+
+def _field(tokens: tuple[Token, ...], at: int) -> str:
+    """The lower-case name behind a dot at a position, or ""."""
+    return tokens[at + 1].name.lower() if at + 1 < len(tokens) and tokens[at].text == "." else ""
+
+
+def _written(text: str, span: Span, pieces: list[Replaced]) -> str:
+    """An expression with its pieces replaced."""
+    written, at = [], span.start
+    for piece in sorted(pieces, key=lambda piece: piece.span.start):
+        written += [text[at : piece.span.start], piece.sql]
+        at = piece.span.end
+    return "".join([*written, text[at : span.end]])
+
+
+def alias_text(shown: str) -> str:
+    """`` AS `name` ``."""
+    return f" AS {quoted(' '.join(shown.split()))}"
+
+
+def shown_name(text: str, item: Item) -> str:
+    """What Spark calls an item without an alias: a field by its own name, anything else as it is written."""
+    is_chain = all(t.is_name or t.text == "." for t in item.tokens)
+    return item.tokens[-1].name if is_chain else item.span.of(text)

@@ -1,0 +1,53 @@
+"""A live stream joined with an upsert table: the row that the table shows when the stream's row arrives.
+
+Source: KIP-914 "stream-table join" with an unversioned table, semantics.md 6.1 and 6.2.
+"""
+
+from __future__ import annotations
+
+from sqlx.plan.keyed_join import KeyedJoinBuilder, result_columns
+from sqlx.plan.nodes import TableLookup
+from sqlx.sql.expressions import Conjunct
+from udtf.operators.table_lookup.logic import TableLookupConfig
+
+
+class TableLookupBuilder(KeyedJoinBuilder):
+    """Builds one plain join of a stream with an upsert table."""
+
+    def read(self) -> None:
+        """Read the condition.
+
+        Raises:
+            BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        super().read()
+        self.check_keys()
+
+    def build(self, name: str) -> tuple[TableLookup, tuple[Conjunct, ...]]:
+        """The plan node, and the ON conjuncts that are still to be tested on the row that was found.
+
+        Raises:
+            BindError, UnsupportedError: what was written cannot be joined so.
+        """
+        left_items, right_items = self.key_items()
+        left_payload, right_payload = self.inputs.payload_items()
+        right_items += self.inputs.hidden_items("__deleted", "__pass")
+        left_columns, right_columns = self.inputs.payload_names()
+        if self.is_left and self.parts.further:  # a NULL payload may be a row, or none: the flag tells
+            right_columns = (*right_columns, f"r{len(right_columns)}")
+            right_payload.append(f"true AS {right_columns[-1]}")
+        left_carried, right_carried = self.inputs.arrival_items("CAST(NULL AS TIMESTAMP)")
+        if self.inputs.arrival is not None:
+            right_items += self.inputs.hidden_items("__time")
+        left = self.fragment(left_items + left_carried + left_payload, self.inputs.left_query)
+        right = self.fragment(right_items + right_carried + right_payload, self.inputs.right_query)
+        config = TableLookupConfig(
+            join="left" if self.is_left else "inner",
+            n_keys=max(1, len(self.parts.left_keys)),
+            left_columns=left_columns,
+            right_columns=right_columns,
+        )
+        columns = result_columns(left, right, with_reason=False)
+        table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
+        node = TableLookup(name, left, right, config, columns, table, None, is_common, *self.inputs.shown_names())
+        return node, tuple(self.parts.further)

@@ -1,0 +1,581 @@
+"""Puts the result of an aggregation in the place of a live query block's FROM clause.
+
+::
+
+    SELECT k, window.start AS ws, count(*) AS n FROM STREAM s GROUP BY k, window(ts, '1 hour') HAVING count(*) > 1
+      =>
+    SELECT __k0 AS `k`, __ws AS ws, __a0 AS n FROM __sqlx_agg1 WHERE __a0 > 1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from catalog.entries import Column
+from sqlx.bind.binder import Arrival
+from sqlx.bind.scope import name_chains
+from sqlx.errors import BindError, UnsupportedError, did_you_mean
+from sqlx.plan.context import Context
+from sqlx.plan.emit import check_emission, config_of, is_outermost
+from sqlx.plan.keyed_join import with_carried
+from sqlx.plan.live_reads import check_live_left
+from sqlx.plan.nodes import Aggregation, Result
+from sqlx.plan.select_list import Grouping, Item, Replaced, Replacer, alias_text, groups, select_items, shown_name
+from sqlx.plan.subquery_text import with_clause
+from sqlx.plan.table_changes import check_every, table_of
+from sqlx.sql.cursor import Cursor
+from sqlx.sql.expressions import (
+    AggregateCall,
+    check_arguments,
+    check_no_aggregate,
+    find_aggregates,
+    is_chain,
+    normal,
+    result_type,
+)
+from sqlx.sql.structure import Block, QueryTail, WindowCall
+from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
+from sqlx.sql.windows import BOUNDS, check_bounds, check_partition, window_call
+from udtf.operators.window_aggregate.config import Aggregate, Window
+
+# The text of a block whose rows are grouped: columns of the operator in place of keys, windows and aggregates.
+
+
+@dataclass
+class Grouped:
+    """A block whose rows are grouped, while it is compiled.
+
+    Attributes:
+        context: what the operators share.
+        block: the block.
+        tail: its clauses.
+        from_text: what it reads, compiled; prefix: the WITH clause that this needs, or "".
+        arrival: what its rows carry along, where they are live.
+        columns: what it reads.
+        items: of its select list.
+        grouping: what it groups by.
+        replacer: finds keys, windows and aggregates in its expressions.
+    """
+
+    context: Context
+    block: Block
+    tail: QueryTail
+    from_text: str
+    prefix: str
+    arrival: Arrival | None
+    columns: tuple[Column, ...]
+    items: list[Item]
+    grouping: Grouping
+    replacer: Replacer
+
+
+def result_of(group: Grouped, selected: list[list[Replaced]]) -> Result:
+    """What the block's result is."""
+    emit = group.tail.emit
+    if emit is not None and emit.kind == "final":
+        return Result()
+    whole = [
+        pieces[0] if len(pieces) == 1 and pieces[0].span == item.span else None
+        for item, pieces in zip(group.items, selected, strict=True)
+    ]
+    _check_keys(group, [piece for piece in whole if piece is not None])
+    keys = tuple(
+        n for n, pieces in enumerate(selected) if pieces and all(piece.kind in ("key", "window") for piece in pieces)
+    )
+    shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
+    return Result(shape, keys, filters=group.tail.having is not None)
+
+
+def _check_keys(group: Grouped, whole: list[Replaced]) -> None:
+    """A row that changes is known by its keys: all of them are selected.
+
+    Raises:
+        UnsupportedError: one is not.
+    """
+    shown = {piece.number for piece in whole if piece.kind == "key"}
+    text, keys = group.context.text, group.grouping.keys
+    missing = [Span(k[0].start, k[-1].end).of(text) for number, k in enumerate(keys) if number not in shown]
+    window = group.grouping.window
+    needed = "__we" if window is not None and window.window.kind == "cumulate" else ""  # they share their starts
+    if window is not None and not any(piece.kind == "window" and needed in piece.sql for piece in whole):
+        missing.append("window_end" if group.grouping.bounds else window.span.of(text))
+    if missing:
+        place = (group.block.select or group.block.span).pair
+        raise UnsupportedError("EMIT.KEY_NOT_SELECTED", text, place, key=missing[0])
+
+
+def rewrite(group: Grouped, node: Aggregation, selected: list[list[Replaced]], having: list[Replaced]) -> str:
+    """Put the result in place; the query once more with its condition as a column."""
+    edits, tail = group.context.edits, group.tail
+    for item, pieces in zip(group.items, selected, strict=True):
+        for piece in pieces:
+            edits.replace(piece.span, piece.sql)
+        if item.alias is None and pieces and pieces[0].span == item.span:
+            edits.insert(item.span.end, alias_text(pieces[0].shown))
+        elif item.alias is None:
+            edits.insert(item.span.end, alias_text(shown_name(group.context.text, item)))
+    for piece in having:
+        edits.replace(piece.span, piece.sql)
+    condition = "true" if tail.having is None else edits.render(tail.having)
+    rest = "".join(f" {edits.render(span)}" for span in tail.rest)
+    end = max(group.block.items[-1].end, group.block.tail.end)
+    where = f" WHERE {condition}" if tail.having is not None else ""
+    edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
+    shown = edits.render(group.block.select)
+    if group.block.select is not None:
+        carried = group.context.live.hand_on_result(group.block, group.arrival)
+        edits.insert(group.block.select.end, carried)
+    return f"SELECT {shown}, ({condition}) AS __passes, __carry FROM {node.name}"
+
+
+# What a GROUP BY groups by: columns, expressions, places in the select list, and at most one window.
+
+
+_SETS = frozenset({"ROLLUP", "CUBE"})
+
+
+def read_grouping(
+    text: str, group: tuple[Span, ...], items: list[Item], columns: set[str], bounds: dict[str, str]
+) -> Grouping:
+    """The keys and the window of a GROUP BY.
+
+    Args:
+        text: the statement.
+        group: the spans of the grouping expressions.
+        items: of the select list.
+        columns: lower-case names of the columns that the block reads.
+        bounds: window columns that its relation brings along, with their SQL.
+
+    Raises:
+        BindError: an ordinal without an item, a name that is not there, or a second window.
+        TemporalParseError: an aggregate.
+        UnsupportedError: ROLLUP, CUBE, GROUPING SETS.
+    """
+    grouping = Grouping(bounds=dict(bounds))
+    for span in group:
+        tokens = tokenize_span(text, span)
+        _check_sets(text, span, tokens)
+        if len(tokens) == 1 and tokens[0].word == "ALL":
+            for item in items:
+                if not find_aggregates(text, item.tokens):
+                    _add(text, grouping, item.tokens, item.alias)
+            continue
+        tokens = _inside(tokens)
+        if not tokens:
+            continue  # GROUP BY (): all rows are one group
+        meant, alias = _meant(text, tokens, items, columns)
+        check_no_aggregate(text, meant, "GROUP BY")
+        _check_names(text, meant, columns)
+        _add(text, grouping, meant, alias)
+    return grouping
+
+
+def _check_sets(text: str, span: Span, tokens: tuple[Token, ...]) -> None:
+    words = [token.word for token in tokens]
+    called = words[0] if words[0] in _SETS and len(tokens) > 1 and tokens[1].text == "(" else ""
+    behind = words[-1] if words[-1] in _SETS and "WITH" in words else ""
+    sets = "GROUPING SETS" if ("GROUPING", "SETS") in pairwise(words) else ""
+    if found := called or behind or sets:
+        raise UnsupportedError("AGGREGATE.GROUPING_SETS", text, span.pair, found=found)
+
+
+def _check_names(text: str, tokens: tuple[Token, ...], columns: set[str]) -> None:
+    """A name that is alone is one of the columns, where they are known.
+
+    Raises:
+        BindError: it is not.
+    """
+    for chain in name_chains(tokens):
+        name = chain[0].name
+        if columns and len(chain) == 1 and name.lower() not in columns:
+            span, suggestion = (chain[0].start, chain[0].end), did_you_mean(name, sorted(columns))
+            raise BindError("AGGREGATE.UNKNOWN_COLUMN", text, span, column=name, suggestion=suggestion)
+
+
+def _inside(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """An expression without the parentheses around all of it; with a comma in them they make a struct."""
+    while tokens and tokens[0].text == "(" and Cursor("", tokens).closing() == len(tokens) - 1:
+        depths = list(accumulate((t.text in "([{") - (t.text in ")]}") if t.kind == "op" else 0 for t in tokens))
+        if any(t.text == "," and depth == 1 for t, depth in zip(tokens, depths, strict=True)):
+            return tokens
+        tokens = tokens[1:-1]
+    return tokens
+
+
+def _meant(
+    text: str, tokens: tuple[Token, ...], items: list[Item], columns: set[str]
+) -> tuple[tuple[Token, ...], Token | None]:
+    """The expression that a grouping item means: a place in the select list or an alias stands for one."""
+    if len(tokens) == 1 and tokens[0].kind == "number":
+        place = int(tokens[0].text) if tokens[0].text.isdigit() else 0
+        if not 1 <= place <= len(items):
+            span = (tokens[0].start, tokens[0].end)
+            raise BindError("AGGREGATE.ORDINAL", text, span, place=tokens[0].text, count=len(items))
+        return items[place - 1].tokens, items[place - 1].alias
+    if len(tokens) == 1 and tokens[0].is_name and tokens[0].name.lower() not in columns:
+        named = [i for i in items if i.alias is not None and i.alias.name.lower() == tokens[0].name.lower()]
+        if named:
+            return named[0].tokens, named[0].alias
+    return tokens, None
+
+
+def _add(text: str, grouping: Grouping, tokens: tuple[Token, ...], alias: Token | None) -> None:
+    alone = tokens[-1].name.lower() if tokens[-1].is_name else ""
+    if alone in grouping.bounds and len(tokens) in (1, 3):
+        return  # window_start, window_end: the relation's windows
+    call = _window(text, tokens)
+    if call is None:
+        if normal(tokens) not in [normal(key) for key in grouping.keys]:
+            grouping.keys.append(tokens)
+        return
+    if grouping.window is not None and _same(text, grouping.window, call):
+        return
+    if grouping.window is not None or grouping.bounds:
+        raise BindError("WINDOW.TWICE", text, call.span.pair)
+    grouping.window, grouping.window_alias = call, alias.name if alias is not None else None
+
+
+def _window(text: str, tokens: tuple[Token, ...]) -> WindowCall | None:
+    """The window that an expression is, or a bound of: `window(…).start` has one group a window, too."""
+    is_bound = len(tokens) > 2 and tokens[-2].text == "." and tokens[-1].name.lower() in ("start", "end")
+    return window_call(text, tokens[:-2] if is_bound and tokens[-3].text == ")" else tokens)
+
+
+def _same(text: str, one: WindowCall, other: WindowCall) -> bool:
+    return normal(tokenize_span(text, one.span)) == normal(tokenize_span(text, other.span))
+
+
+def check_key_types(text: str, grouping: Grouping, types: Mapping[str, str]) -> None:
+    """Every type that can be compared for equality can be a key; `types` are those of `__k0`, `__k1` and so on.
+
+    Raises:
+        BindError: one cannot.
+    """
+    for number, key in enumerate(grouping.keys):
+        span, kind = Span(key[0].start, key[-1].end), types[f"__k{number}"]
+        if "map<" in kind or "variant" in kind or kind == "interval":
+            raise BindError("AGGREGATE.KEY_TYPE", text, span.pair, key=span.of(text), type=kind.upper())
+
+
+# What stands behind a grouped block's HAVING: ORDER BY and its like, over the groups as the select list is.
+
+
+def order_pieces(replacer: Replacer, tail: QueryTail, items: list[Item]) -> list[Replaced]:
+    """What is to be replaced in the clauses behind HAVING; names that the select list gives stay as they are.
+
+    Args:
+        replacer: of the block.
+        tail: its clauses.
+        items: its select list.
+
+    Raises:
+        TemporalSqlError: as `Replacer.pieces`.
+    """
+    names = {_name(item) for item in items} - {""}
+    found: list[Replaced] = []
+    for span in tail.rest:
+        tokens = tokenize_span(replacer.text, span)
+        named = {t.start for at, t in enumerate(tokens) if _name_at(tokens, at) in names}
+        found += [piece for piece in replacer.pieces(tokens) if piece.span.start not in named]
+    return found
+
+
+def _name(item: Item) -> str:
+    """What the result calls an item: its alias, or the column that it is."""
+    if item.alias is not None:
+        return item.alias.name.lower()
+    return item.tokens[-1].name.lower() if is_chain(normal(item.tokens)) else ""
+
+
+def _name_at(tokens: tuple[Token, ...], at: int) -> str:
+    """The lower-case name at a position, if it is a name of its own, or ""."""
+    before, after = tokens[at - 1].text if at else "", tokens[at + 1].text if at + 1 < len(tokens) else ""
+    return tokens[at].name.lower() if tokens[at].is_name and before != "." and after not in (".", "(") else ""
+
+
+_OWN = re.compile(r"__|_[lr]\d+$")  # columns of an operator below, which the query knows by other names
+_TIMES = ("timestamp", "timestamp_ntz")
+
+
+def aggregate_block(
+    context: Context, block: Block, tail: QueryTail, from_text: str, arrival: Arrival | None = None
+) -> Result | None:
+    """Compile a block that groups its rows.
+
+    Args:
+        context: what the operators share.
+        block: the block.
+        tail: its clauses.
+        from_text: what its FROM clause reads, compiled.
+        arrival: what its rows carry along, where they are live.
+
+    Returns:
+        What the query's result is; None where the block is not the query or not live.
+
+    Raises:
+        TemporalSqlError: it names what is not grouped, or its clauses do not fit each other.
+    """
+    from_text += "".join(f" {context.edits.render(span)}" for span in tail.laterals)
+    group = _read(context, block, tail, from_text, arrival)
+    check_emission(context, block, tail, group.grouping)
+    selected = [group.replacer.pieces(item.tokens) for item in group.items]
+    having = group.replacer.having(tokenize_span(context.text, tail.having), group.items, selected)
+    order = order_pieces(group.replacer, tail, group.items)
+    for item, pieces in zip(group.items, selected, strict=True):
+        _check_grouped(group, item.tokens, pieces)
+    _check_grouped(group, tokenize_span(context.text, tail.having), having)
+    node = context.add(_node(group))
+    around = rewrite(group, node, selected, [*having, *order])
+    if not (is_outermost(block) and context.streaming):
+        return None
+    return replace(result_of(group, selected), around=around)
+
+
+def _read(context: Context, block: Block, tail: QueryTail, from_text: str, arrival: Arrival | None) -> Grouped:
+    text = context.text
+    spans = [s for s in (block.select, tail.where, tail.having, tail.grouping) if s is not None]
+    prefix = with_clause(text, context.edits, block.level, Span(block.items[0].start, block.items[-1].end), *spans)
+    columns = tuple(c for c in context.columns_of(f"{prefix}SELECT * FROM {from_text}") if not _OWN.match(c.name))
+    items = select_items(text, block.select)
+    check_no_aggregate(text, tokenize_span(text, tail.where), "WHERE")
+    names = {column.name.lower() for column in columns}
+    windows = block.items[0].relation.windows
+    bounds = BOUNDS if windows is not None else {}
+    grouping = read_grouping(text, tail.group, items, names | bounds.keys(), bounds)
+    if windows is not None:
+        check_partition(text, windows, grouping.keys)
+        check_bounds(text, windows, [span.of(text) for span in tail.group])
+        grouping.window = windows.call
+    return Grouped(
+        context, block, tail, from_text, prefix, arrival, columns, items, grouping, Replacer(text, grouping, names)
+    )
+
+
+def _check_grouped(group: Grouped, tokens: tuple, pieces: list[Replaced]) -> None:  # type: ignore[type-arg]
+    """Every column outside of aggregates is grouped by.
+
+    Raises:
+        BindError: one is not.
+    """
+    names = {column.name.lower() for column in group.columns}
+    aliases = {r.visible_name.lower() for i in group.block.items for r in [i.relation] if r.visible_name}
+    covered = [piece.span for piece in pieces]
+    outside = tuple(t for t in tokens if not any(s.start <= t.start < s.end for s in covered))
+    star = next((t for t in outside if t.text == "*" and (outside[0] is t or outside[-1] is t)), None)
+    if star is not None:
+        stars = Span(outside[0].start, star.end)
+        raise BindError("AGGREGATE.STAR", group.context.text, stars.pair, found=stars.of(group.context.text))
+    for chain in name_chains(outside):
+        is_column = chain[0].name.lower() in names or (len(chain) > 1 and chain[0].name.lower() in aliases)
+        if is_column:
+            shown, span = ".".join(t.name for t in chain), (chain[0].start, chain[-1].end)
+            raise BindError("AGGREGATE.NOT_GROUPED", group.context.text, span, column=shown)
+
+
+# the node
+
+
+def _node(group: Grouped) -> Aggregation:
+    context, calls = group.context, group.replacer.calls
+    window = group.grouping.window
+    keys = [context.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys]
+    items = [f"{key} AS __k{n}" for n, key in enumerate(keys)]
+    items += [f"{_time(group)} AS __time"] if window else _event_time(group)
+    arguments = [_arguments(group, call) for call in calls]
+    for n, (call, found) in enumerate(zip(calls, arguments, strict=True)):
+        items += [f"{argument} AS __a{n}_{m}" for m, argument in enumerate(found)]
+        items += [f"{context.edits.render(call.filter)} AS __a{n}_f"] if call.filter else []
+    payload = _payload(group)
+    items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(payload)]
+    if context.carries:
+        place = group.block.items[0].relation.body
+        items += check_live_left(context.text, place, group.prefix + group.from_text, group.arrival).items
+    sql = f"{group.prefix}SELECT {', '.join(items) or '1 AS __one'} FROM {group.from_text}{_where(group)}"
+    fragment = context.fragment(sql)
+    types = {column.name: column.type for column in fragment.columns}
+    check_key_types(context.text, group.grouping, types)
+    aggregates = tuple(
+        _aggregate(group, n, call, found, types) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
+    )
+    relation = group.block.items[0].relation
+    entry = context.table(relation, group.block.level)
+    config = config_of(context, group.tail, Window() if window is None else window.window, len(keys), aggregates)
+    config = replace(config, max_future_us=entry.max_future_us if entry is not None else None)
+    shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(len(keys))]
+    bound = "timestamp" if context.streaming or window is None else types["__time"]
+    shown += [Column("__ws", bound), Column("__we", bound)] if window else []
+    shown += [Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)]
+    emit = group.tail.emit
+    return Aggregation(
+        f"__sqlx_agg{context.number(Aggregation)}",
+        fragment,
+        config,
+        with_carried(tuple(shown), fragment.columns) if context.carries else tuple(shown),
+        ".".join(relation.parts) or "the query",
+        group.tail.late_to,
+        tuple(column.name for column in payload),
+        tuple(_call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))),
+        emit.idle_us if emit is not None and emit.kind == "final" else None,
+    )
+
+
+def _event_time(group: Grouped) -> list[str]:
+    """Without windows the time of a row is that of its event; replay knows it by itself."""
+    arrival = group.arrival
+    if not group.context.carries:
+        return []
+    # Where several streams are mixed nothing shows it; without windows nothing goes by it either.
+    return [f"{arrival.time if arrival is not None and arrival.time else 'timestamp_micros(0)'} AS __time"]
+
+
+def _where(group: Grouped) -> str:
+    return f" WHERE {group.context.edits.render(group.tail.where)}" if group.tail.where is not None else ""
+
+
+def _payload(group: Grouped) -> tuple[Column, ...]:
+    """The columns of late rows: where they go to a table; in replay the driver shows them."""
+    names = [column.name.lower() for column in group.columns]  # one that both sides of a join have is left out
+    are_kept = group.context.streaming and (group.tail.late_to is not None or not group.context.carries)
+    return tuple(c for c in group.columns if are_kept and names.count(c.name.lower()) == 1)
+
+
+def _time(group: Grouped) -> str:
+    """The time of a row's windows.
+
+    Raises:
+        BindError: it is no time.
+    """
+    call = group.grouping.window
+    assert call is not None
+    time = group.context.edits.render(call.time)
+    sql = f"{group.prefix}SELECT {time} AS __x FROM {group.from_text}"
+    (column,) = group.context.columns_of(sql)
+    if column.type == "date":
+        return f"CAST({time} AS TIMESTAMP_NTZ)"
+    if column.type not in _TIMES:
+        found = {"found": call.time.of(group.context.text), "type": column.type.upper()}
+        raise BindError("WINDOW.TIME_TYPE", group.context.text, call.time.pair, **found)
+    return time
+
+
+def _arguments(group: Grouped, call: AggregateCall) -> list[str]:
+    """What is computed for each row: the arguments; where the rows are kept, the columns that the call names."""
+    if call.function != "rows":
+        return [group.context.edits.render(span) for span in call.arguments]
+    return list(dict.fromkeys(_named(group, call)))
+
+
+def _named(group: Grouped, call: AggregateCall) -> list[str]:
+    tokens = tokenize_span(group.context.text, call.span)
+    names = {column.name.lower() for column in group.columns}
+    aliases = {r.relation.visible_name.lower() for r in group.block.items if r.relation.visible_name}
+    return [
+        ".".join(t.text for t in chain)
+        for chain in name_chains(tokens)
+        if chain[0].name.lower() in names or chain[0].name.lower() in aliases
+    ]
+
+
+def _call_text(group: Grouped, number: int, call: AggregateCall, arguments: list[str]) -> str | None:
+    """A call whose rows are kept, over its argument columns."""
+    if call.function != "rows":
+        return None
+    written, at = [], call.span.start
+    text = group.context.text
+    for chain in name_chains(tokenize_span(text, call.span)):
+        shown = ".".join(t.text for t in chain)
+        if shown in arguments:
+            written += [text[at : chain[0].start], f"__a{number}_{arguments.index(shown)}"]
+            at = chain[-1].end
+    return "".join([*written, text[at : call.span.end]])
+
+
+def _aggregate(
+    group: Grouped, number: int, call: AggregateCall, arguments: list[str], types: dict[str, str]
+) -> Aggregate:
+    found = [types[f"__a{number}_{m}"] for m in range(len(arguments))]
+    check_arguments(group.context.text, call, found, types.get(f"__a{number}_f"))
+    kind = result_type(call.function, found, "")
+    has_filter = call.filter is not None and call.function != "rows"
+    if not kind:
+        sql = f"{group.prefix}SELECT {call.span.of(group.context.text)} AS __x FROM {group.from_text}"
+        kind = group.context.columns_of(sql)[0].type
+    return Aggregate(call.function, len(arguments), call.distinct, call.ignore_nulls, has_filter, kind)
+
+
+# Windows of bounded queries, over all rows, so that every result is final: Spark aggregates them.
+#
+# It has no sliding windows: these are an operator of ours, as live ones are.
+
+
+def bounded_block(context: Context, block: Block, tail: QueryTail, from_text: str) -> None:
+    """Take out the clauses that play no part over bounded rows, once they are known to fit each other.
+
+    Args:
+        context: the compilation.
+        block: the block.
+        tail: its clauses.
+        from_text: what its FROM clause reads, compiled.
+
+    Raises:
+        TemporalSqlError: they do not.
+    """
+    slides = not context.streaming and not block.pipe and _slides(context, block, tail)
+    if slides:
+        aggregate_block(context, block, tail, from_text)
+    elif tail.ours:
+        _spark_block(context, block, tail)
+    else:
+        return
+    if tail.grace is not None:
+        context.notes.append("GRACE PERIOD plays no part in a batch query: every row is there.")
+    if tail.late is not None:
+        context.notes.append("LATE TO plays no part in a batch query: over bounded inputs nothing is late.")
+    changes = tail.emit is not None and tail.emit.kind != "final"
+    if changes and block.select is not None and is_outermost(block) and not context.streaming:
+        context.edits.insert(block.select.end, ", 'insert' AS _change_type")
+
+
+def _spark_block(context: Context, block: Block, tail: QueryTail) -> None:
+    """Leave the grouping to Spark."""
+    grouping = _grouping(context, block, tail) if tail.group else None
+    check_emission(context, block, tail, grouping)
+    if grouping is not None and grouping.window is not None and grouping.window.column == "session_window":
+        _name_sessions(context, block, tail)
+    if not groups(context.text, block, tail):
+        check_every(context, tail, table_of(context, block))
+    for span in tail.ours:
+        context.edits.replace(span, "")
+
+
+def _name_sessions(context: Context, block: Block, tail: QueryTail) -> None:
+    """`window.start` is the start of the query's window, whichever function made it; Spark names it by the function."""
+    for span in (block.select, tail.having):
+        tokens = tokenize_span(context.text, span)
+        for token, dot, bound in zip(tokens, tokens[1:], tokens[2:], strict=False):
+            if token.word == "WINDOW" and dot.text == "." and bound.name.lower() in ("start", "end"):
+                context.edits.replace(Span(token.start, token.end), "session_window")
+
+
+def _slides(context: Context, block: Block, tail: QueryTail) -> bool:
+    """Whether a block groups by sliding windows, be it by an alias or a place in the select list."""
+    text = context.text
+    written = [tokenize_span(text, span) for span in (*tail.group, *([block.select] if block.select else []))]
+    if not tail.group or not any(_calls(tokens) for tokens in written):
+        return False
+    grouping = _grouping(context, block, tail)
+    return grouping.window is not None and grouping.window.window.kind == "sliding"
+
+
+def _grouping(context: Context, block: Block, tail: QueryTail) -> Grouping:
+    """What a block groups by, as far as can be said without its columns."""
+    bounds = BOUNDS if any(item.relation.windows is not None for item in block.items) else {}
+    return read_grouping(context.text, tail.group, select_items(context.text, block.select), set(), bounds)
+
+
+def _calls(tokens: tuple[Token, ...]) -> bool:
+    """Whether some of the tokens call `sliding_window`."""
+    return any(t.is_name and t.name.lower() == "sliding_window" and n.text == "(" for t, n in pairwise(tokens))

@@ -1,0 +1,1 @@
+"""A plan record by record, in process, without Spark."""

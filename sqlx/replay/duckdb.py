@@ -1,0 +1,241 @@
+"""Plain Spark SQL on DuckDB: a database in memory for a script, fragments transpiled, and the binder that asks it."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import deque
+from functools import cache, lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from catalog import MemoryCatalog
+from catalog.binding import AnalysisError
+from catalog.definitions import name_parts, name_text, shown_name
+from catalog.entries import Column, Entry
+from sqlx.bind.binder import LiveRead
+from sqlx.errors import BindError
+from sqlx.replay.types import TypeTextError, common_type, from_duckdb, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_TIMESTAMPS = (exp.StrToTime, exp.TimestampFromParts, exp.Timestamp)
+
+
+@lru_cache(maxsize=1024)
+def parse_sql(text: str) -> exp.Expr:
+    """The tree of a plain Spark query; copy it before changing it.
+
+    Raises:
+        BindError: sqlglot does not read it.
+    """
+    try:
+        tree = sqlglot.parse_one(text, read="spark")
+    except ParseError as error:
+        raise _refused(str(error.errors[0]["description"] if error.errors else error)) from error
+    except SqlglotError as error:
+        raise _refused(str(error)) from error
+    return tree.transform(_as_spark_means)
+
+
+def _as_spark_means(node: exp.Expr) -> exp.Expr:
+    """Where sqlglot's reading and Spark's differ: a CAST fails on what cannot be cast; results have Spark's types."""
+    if isinstance(node, exp.TryCast) and not node.args.get("safe"):
+        return exp.Cast(this=node.this, to=node.args["to"])
+    if isinstance(node, exp.DataType) and node.this == exp.DType.TIMESTAMP:  # of to_timestamp(x), never of CAST
+        return exp.DataType.build("timestamptz")
+    if isinstance(node, exp.Quantile):  # percentile lies between two rows, DuckDB's quantile is one of them
+        return exp.Anonymous(this="quantile_cont", expressions=[node.this, node.args["quantile"]])
+    if isinstance(node.parent, exp.Cast):
+        return node
+    if isinstance(node, _TIMESTAMPS):
+        return exp.cast(node, "timestamptz")
+    return exp.cast(node, "date") if isinstance(node, exp.TsOrDsAdd) else node
+
+
+def duckdb_text(tree: exp.Expr) -> str:
+    """A tree of Spark SQL in DuckDB's words.
+
+    Raises:
+        BindError: there is no such way.
+    """
+    try:
+        return tree.sql(dialect="duckdb")
+    except SqlglotError as error:
+        raise _refused(str(error)) from error
+
+
+def _refused(reason: str) -> BindError:
+    return BindError("REPLAY.QUERY_REFUSED", reason=" ".join(reason.split()))
+
+
+#: Functions that DuckDB lacks, or has with another type.
+_MACROS = (
+    "timestamp_seconds(x) AS make_timestamptz(CAST(x * 1000000 AS BIGINT))",
+    "timestamp_millis(x) AS make_timestamptz(CAST(x AS BIGINT) * 1000)",
+    "timestamp_micros(x) AS make_timestamptz(CAST(x AS BIGINT))",
+    "pmod(a, b) AS ((a % b) + b) % b",
+)
+
+
+_numbers = itertools.count(1)
+_attaching = Lock()
+#: Databases whose engine is gone; the next one that is made detaches them.
+_left: deque[str] = deque()
+
+
+@cache
+def _instance() -> duckdb.DuckDBPyConnection:
+    """The one DuckDB of this process: to start another takes fifty times as long as to attach a database to it."""
+    return duckdb.connect(":memory:", config={"threads": "1"})
+
+
+class Engine:
+    """A database in memory, in UTC; it holds empty relations by which queries are bound, and never a row."""
+
+    def __init__(self) -> None:
+        name = f"__sqlx_{next(_numbers)}"
+        with _attaching:
+            self.connection = _instance().cursor()
+            while _left:
+                self.connection.execute(f"DETACH DATABASE {_left.popleft()}")
+            self.connection.execute(f"ATTACH ':memory:' AS {name}")
+        weakref.finalize(self, _left.append, name)
+        for statement in (f"USE {name}", "SET TimeZone = 'UTC'", *(f"CREATE MACRO {macro}" for macro in _MACROS)):
+            self.connection.execute(statement)
+
+    def schema(self, text: str) -> tuple[Column, ...]:
+        """The result columns of a Spark query, in Spark's types.
+
+        Raises:
+            BindError: DuckDB refuses it.
+        """
+        query = duckdb_text(parse_sql(text))
+        try:
+            found = self.connection.sql(query)
+            types = [from_duckdb(kind).text for kind in found.types]
+        except (duckdb.Error, TypeTextError) as error:
+            raise _refused(str(error)) from error
+        return tuple(Column(name, kind) for name, kind in zip(found.columns, types, strict=True))
+
+    def define(self, parts: tuple[str, ...], columns: tuple[Column, ...]) -> None:
+        """Make an empty relation known, so that queries over it can be bound."""
+        quoted = ['"' + part.replace('"', '""') + '"' for part in parts]
+        items = [
+            f'CAST(NULL AS {parse_type(c.type).duckdb}) AS "{c.name.replace(chr(34), chr(34) * 2)}"' for c in columns
+        ]
+        for count in range(1, len(parts)):
+            self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted[:count])}")
+        select = f"SELECT {', '.join(items) or '1 AS __none'} WHERE false"
+        self.connection.execute(f"CREATE OR REPLACE VIEW {'.'.join(quoted)} AS {select}")
+
+    def run(self, query: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The rows of a DuckDB query, in its order.
+
+        Raises:
+            duckdb.Error: a value cannot be calculated.
+        """
+        rows: list[tuple[Any, ...]] = self.connection.execute(query, parameters).fetchall()
+        return rows
+
+
+class DuckDbBinder:
+    """Binds the query of a replay script: names from its definitions, types from DuckDB.
+
+    Args:
+        engine: knows a relation per definition.
+        catalog: the definitions.
+    """
+
+    carries_arrival = False
+
+    def __init__(self, engine: Engine, catalog: MemoryCatalog) -> None:
+        self.engine, self.catalog = engine, catalog
+        self._refusal: Exception | None = None
+
+    def entry(self, parts: tuple[str, ...]) -> Entry | None:
+        """The definition of that name, or None."""
+        return self.catalog.resolve(shown_name(parts))
+
+    def columns(self, query: str) -> tuple[Column, ...] | None:
+        """The result columns of a query, or None where DuckDB refuses it."""
+        try:
+            return self.engine.schema(query)
+        except BindError as error:
+            self._refusal = error
+            return None
+
+    def refusal(self) -> Exception | None:
+        """Why the last query was refused."""
+        return self._refusal
+
+    def announce(self, name: str, columns: tuple[Column, ...]) -> None:
+        """Let queries read the result of an operator."""
+        self.engine.define((name,), columns)
+
+    def common_type(self, left: str, right: str) -> str | None:
+        """The type in which Spark compares two types, or None where it refuses to."""
+        try:
+            common = common_type(parse_type(left), parse_type(right))
+        except TypeTextError:
+            return None
+        return None if common is None else common.text
+
+    def arrival(self, relation: str) -> str:
+        """Order of arrival; live rows have it by themselves."""
+        del relation
+        return "row_number() OVER ()"
+
+    def insert_target(self, entry: Entry) -> str | None:
+        """Rows are pushed, never inserted."""
+        del entry
+        return None
+
+    def live(self, entry: Entry) -> LiveRead:
+        """Records are pushed under the definition's own name."""
+        return LiveRead(name_text(name_parts(entry.name)))
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the definitions."""
+        return self.catalog.names()
+
+    def view_text(self, parts: tuple[str, ...]) -> str | None:
+        """A replay script has no views."""
+        del parts
+        return None
+
+
+class EngineAnalyzer:
+    """What the catalog asks while a definition is bound."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def columns(self, query: str) -> tuple[Column, ...]:
+        """The result columns of a query.
+
+        Raises:
+            AnalysisError: it is refused.
+        """
+        try:
+            return self.engine.schema(query)
+        except BindError as error:
+            reason = error.parameters["reason"]
+            raise AnalysisError(reason, *_missing(reason)) from error
+
+
+def _missing(reason: str) -> tuple[str, str]:
+    """The column or the relation that DuckDB did not find, by its message."""
+    for marker, place in (('Referenced column "', 0), ("Table with name ", 1)):
+        if marker in reason:
+            name = reason.split(marker, 1)[1]
+            name = name.split('"')[0] if place == 0 else name.split(" does not exist")[0]
+            return (name, "") if place == 0 else ("", name)
+    return "", ""

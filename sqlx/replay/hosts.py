@@ -1,0 +1,416 @@
+"""Hosts an operator in replay: its rows are placed on tasks, each task has its own logic, one row at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+
+from catalog.entries import Column
+from sqlx.errors import RunError
+from sqlx.plan.nodes import (
+    Aggregation,
+    AsOfJoin,
+    Deduplicate,
+    Fragment,
+    KeyedJoin,
+    Operator,
+    Suppress,
+    TableChanges,
+    TableLookup,
+)
+from sqlx.replay.duckdb import Engine, duckdb_text, parse_sql
+from sqlx.replay.placement import task_of
+from sqlx.replay.types import SparkType, Values, from_micros, parse_type, reader_of, to_micros
+from udtf.logic import Emission
+from udtf.metrics import ALWAYS
+from udtf.operators.as_of_join.logic import AsOfJoinLogic
+from udtf.operators.deduplicate.logic import DeduplicateLogic
+from udtf.operators.suppress.logic import SuppressLogic
+from udtf.operators.table_changes.logic import TableChangesLogic
+from udtf.operators.table_lookup.logic import TableLookupLogic
+from udtf.operators.window_aggregate.logic import WindowAggregateLogic
+from udtf.record import Change, Row, Side, Update
+from udtf.time import Micros
+
+# Aggregates that keep no partial state, in replay: DuckDB computes them from the rows that were kept.
+
+
+class Evaluator:
+    """Computes the n-th aggregate of a node from its argument rows.
+
+    Args:
+        engine: where SQL runs.
+        node: the aggregation.
+    """
+
+    def __init__(self, engine: Engine, node: Aggregation) -> None:
+        self._engine, self._node = engine, node
+        self._queries: dict[int, str] = {}
+        types = {column.name: parse_type(column.type) for column in node.input.columns}
+        self._types = {
+            n: [types[f"__a{n}_{m}"] for m in range(aggregate.arguments)]
+            for n, aggregate in enumerate(node.config.aggregates)
+        }
+
+    def __call__(self, number: int, rows: Sequence[tuple[Any, ...]]) -> Any:
+        """The value over argument rows, in order of arrival.
+
+        Raises:
+            RunError: it cannot be computed.
+        """
+        kinds = self._types[number]
+        if number not in self._queries:
+            self._queries[number] = self._query(number, kinds)
+        parameters: list[Any] = [[row[m] for row in rows] for m in range(len(kinds))] or [len(rows)]
+        try:
+            ((value,),) = self._engine.run(self._queries[number], parameters)
+        except duckdb.Error as error:
+            call = self._node.calls[number] or ""
+            raise RunError("REPLAY.CALCULATION", reason=" ".join(str(error).split()), sql=call) from error
+        return reader_of(parse_type(self._node.config.aggregates[number].type))(value)
+
+    def _query(self, number: int, kinds: list[SparkType]) -> str:
+        items = [f'unnest(CAST(${m + 1} AS {kind.duckdb}[])) AS "__a{number}_{m}"' for m, kind in enumerate(kinds)]
+        rows = f"SELECT {', '.join(items)}" if items else "SELECT unnest(range(CAST($1 AS BIGINT)))"
+        call = duckdb_text(parse_sql(f"SELECT {self._node.calls[number]} FROM __rows"))
+        return f"WITH __rows AS ({rows}) {call}"
+
+
+# From the rows of an operator's input fragment to the rows of its logic, by the column names of the plan.
+
+
+class RowShape:
+    """Where an input's fragment has key, times, order and payload.
+
+    Args:
+        side: "L" or "R".
+        columns: the fragment's columns, as the nodes of :mod:`sqlx.plan.nodes` name them.
+        payload: names of the columns that the logic hands on.
+        shown: names of the columns of refused rows; None is the payload.
+        time: the column of the time; where there is none the event time of the record is.
+        ties: names of the columns that break ties; None are ``__tie0 …`` and ``__arrival``.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        columns: Sequence[Column],
+        payload: Sequence[str],
+        shown: Sequence[str] | None = None,
+        time: str = "__time",
+        ties: Sequence[str] | None = None,
+    ) -> None:
+        self.side: Side = side
+        names = [column.name for column in columns]
+        self._keys = [n for n, name in enumerate(names) if name.startswith("__k") and name[3:].isdigit()]
+        self.key_types: list[SparkType] = [parse_type(columns[n].type) for n in self._keys]
+        self._time = _place(names, time)
+        self._sequence = None if ties is not None else _place(names, "__known" if time == "__as_of" else "__seq")
+        broken_by = [name for name in names if name.startswith("__tie") or name == "__arrival"]
+        self._ties = [names.index(name) for name in (broken_by if ties is None else ties)]
+        self._deleted, self._pass = _place(names, "__deleted"), _place(names, "__pass")
+        self._payload = [names.index(name) for name in payload]
+        self.shown = self._payload if shown is None else [names.index(name) for name in shown]
+
+    def row(self, values: Values, event_time: Micros | None) -> Row:
+        """The logic's row.
+
+        Args:
+            values: one row of the fragment.
+            event_time: of the record that it came from, microseconds.
+        """
+        return Row(
+            self.side,
+            tuple([values[n] for n in self._keys]),
+            event_time if self._time is None else to_micros(values[self._time]),
+            tuple([values[n] for n in self._payload]),
+            event_time=event_time,
+            sequence=None if self._sequence is None else to_micros(values[self._sequence]),
+            ties=tuple([values[n] for n in self._ties]),
+            is_tombstone=self._deleted is not None and values[self._deleted] is True,
+            passes=self._pass is None or values[self._pass] is True,
+        )
+
+
+def _place(names: list[str], name: str) -> int | None:
+    return names.index(name) if name in names else None
+
+
+def _named(columns: Sequence[Column], prefix: str) -> list[str]:
+    return [column.name for column in columns if column.name.startswith(prefix)]
+
+
+ALWAYS_COUNTED = tuple(dict.fromkeys((*ALWAYS, "future", "matched", "unmatched")))
+_BY_STREAM_TIME = (
+    "late",
+    "expired",
+    "expired_window_record_drop",
+    "future",
+    "unmatched_beyond_retention",
+    "idle_closed",
+)
+
+NewLogic = Callable[[], Any]
+
+
+class Host:
+    """All tasks of one operator: each has its own logic, and gets one row at a time.
+
+    Args:
+        node: the operator.
+        new_logic: makes the logic of a task.
+        tasks: how many tasks there are.
+        shapes: of its inputs; "R" only where there are two.
+        waits: results wait for stream time, so that they depend on the tasks whatever comes.
+    """
+
+    def __init__(
+        self, node: Operator, new_logic: NewLogic, tasks: int, shapes: Mapping[Side, RowShape], waits: bool = False
+    ) -> None:
+        self.node, self.new_logic, self.shapes, self._waits = node, new_logic, shapes, waits
+        self.tasks = [new_logic() for _ in range(tasks)]
+
+    def on_row(self, side: Side, values: Values, event_time: Micros | None) -> Emission:
+        """Give one row of an input to its task; what it emits has the operator's columns."""
+        shape = self.shapes[side]
+        row = self.row(shape, values, event_time)
+        task = self.tasks[task_of(row.key, shape.key_types, len(self.tasks))]
+        return self.shown_as(task.on_batch([row]))
+
+    def row(self, shape: RowShape, values: Values, event_time: Micros | None) -> Row:
+        """The logic's row."""
+        return shape.row(values, event_time)
+
+    def shown_as(self, emission: Emission) -> Emission:
+        """What a logic emits with the operator's columns."""
+        return emission
+
+    @property
+    def depends_on_tasks(self) -> bool:
+        """Whether stream time has played a part: rows waited for it, or were refused or answered by it."""
+        return self._waits or any(self.metrics()[name] for name in _BY_STREAM_TIME)
+
+    def shown(self, side: Side, values: Values) -> dict[str, Any]:
+        """A row of an input under the names that the query knows, as far as the operator has it."""
+        fragment = self.node.inputs[1 if side == "R" else 0]
+        names = visible_names(fragment)
+        return {names.get(fragment.columns[n].name, ""): values[n] for n in self.shapes[side].shown}
+
+    def close_idle(self) -> Emission:
+        """Close everything that is open, task by task."""
+        return _together([self.shown_as(task.close_idle()) for task in self.tasks])
+
+    def restart(self) -> None:
+        """Snapshot every task, forget it, and restore it."""
+        snapshots = [task.snapshot() for task in self.tasks]
+        self.tasks = [self.new_logic() for _ in snapshots]
+        for task, snapshot in zip(self.tasks, snapshots, strict=True):
+            task.restore(snapshot)
+
+    def metrics(self) -> Counter[str]:
+        """The counters, summed over the tasks."""
+        total: Counter[str] = Counter(dict.fromkeys(ALWAYS_COUNTED, 0))
+        for task in self.tasks:
+            total.update(task.metrics)
+        return total
+
+
+def visible_names(fragment: Fragment) -> dict[str, str]:
+    """Payload column to the name that the query knows it by: ``o.id AS _l0`` is ``id``."""
+    tree = parse_sql(fragment.sql)
+    found = {}
+    for item in tree.expressions if isinstance(tree, exp.Select) else []:
+        if isinstance(item, exp.Alias):
+            inner = item.unalias()
+            found[item.alias] = inner.name if isinstance(inner, exp.Column) else item.alias
+    return found
+
+
+# The hosts of each operator, by its descriptor.
+
+
+class _JoinHost(Host):
+    """A stream row of a record without event time has no place in time either (semantics.md A)."""
+
+    def row(self, shape: RowShape, values: Values, event_time: Micros | None) -> Row:
+        row = shape.row(values, event_time)
+        return row._replace(time=None) if shape.side == "L" and event_time is None else row
+
+
+def _join_host(node: KeyedJoin, new_logic: NewLogic, tasks: int, waits: bool) -> Host:
+    left, right = ([c.name for c in side.columns if not c.name.startswith("__")] for side in node.inputs)
+    shapes: dict[Side, RowShape] = {
+        "L": RowShape("L", node.left.columns, left, time="__as_of"),
+        "R": RowShape("R", node.right.columns, right),
+    }
+    return _JoinHost(node, new_logic, tasks, shapes, waits)
+
+
+def as_of_join(node: AsOfJoin, tasks: int, engine: Engine) -> Host:
+    """All tasks of an AS OF join."""
+    del engine
+    config = node.live_config
+    return _join_host(node, partial(AsOfJoinLogic, config), tasks, config.wait_us is not None)
+
+
+def table_lookup(node: TableLookup, tasks: int, engine: Engine) -> Host:
+    """All tasks of a lookup in an upsert table."""
+    del engine
+    return _join_host(node, partial(TableLookupLogic, node.live_config), tasks, waits=False)
+
+
+class _DeduplicateHost(Host):
+    """Out of order, what other keys have done to stream time plays a part, and so do the tasks."""
+
+    _newest_us: Micros | None = None
+
+    def row(self, shape: RowShape, values: Values, event_time: Micros | None) -> Row:
+        row = shape.row(values, event_time)
+        if row.time is not None:
+            self._waits |= self._newest_us is not None and row.time < self._newest_us
+            self._newest_us = row.time if self._newest_us is None else max(row.time, self._newest_us)
+        return row
+
+
+def deduplicate(node: Deduplicate, tasks: int, engine: Engine) -> Host:
+    """All tasks of a deduplication."""
+    del engine
+    config = node.live_config
+    shape = RowShape("L", node.input.columns, config.columns, ties=("__seq",) if config.has_sequence else ())
+    return _DeduplicateHost(node, partial(DeduplicateLogic, config), tasks, {"L": shape}, config.keeps_last)
+
+
+class _TableHost(Host):
+    """An operator of which the result is a table."""
+
+    def row(self, shape: RowShape, values: Values, event_time: Micros | None) -> Row:
+        row = shape.row(values, event_time)
+        return row._replace(event_time=row.time)
+
+    def shown(self, side: Side, values: Values) -> dict[str, Any]:
+        (fragment,) = self.node.inputs
+        names = self.node.input_names[0] or tuple(visible_names(fragment).values())
+        return dict(zip(names, (values[n] for n in self.shapes[side].shown), strict=False))
+
+
+class _AggregationHost(_TableHost):
+    """Bounds of windows as times; what a deleted row shows of its key."""
+
+    def shown_as(self, emission: Emission) -> Emission:
+        emission.rows = [change._replace(values=self._values(change.values)) for change in emission.rows]
+        emission.updates = [self._update(update) for update in emission.updates]
+        return emission
+
+    def _update(self, update: Update) -> Update:
+        gone = update.key + (None,) * (len(self.node.columns) - len(update.key))
+        old, new = (None if row is None else self._values(row) for row in (update.old, update.new))
+        return update._replace(old=old, new=new, gone=self._values(gone))
+
+    def _values(self, values: Values) -> Values:
+        found = list(values)
+        for place, column in enumerate(self.node.columns):
+            if column.name in ("__ws", "__we"):
+                found[place] = from_micros(found[place])
+        return tuple(found)
+
+
+def window_aggregate(node: Aggregation, tasks: int, engine: Engine) -> Host:
+    """All tasks of an aggregation; its final results wait for stream time."""
+    columns = node.input.columns
+    shape = RowShape("L", columns, _named(columns, "__a"), _named(columns, "_l"))
+    new_logic = partial(WindowAggregateLogic, node.config, Evaluator(engine, node))
+    return _AggregationHost(node, new_logic, tasks, {"L": shape}, node.config.is_final)
+
+
+class _TableChangesHost(_TableHost):
+    """What a deleted row shows of its key."""
+
+    node: TableChanges
+    depends_on_tasks = False
+
+    def shown_as(self, emission: Emission) -> Emission:
+        emission.updates = [update._replace(gone=self._gone(update)) for update in emission.updates]
+        return emission
+
+    def _gone(self, update: Update) -> Values:
+        values: list[Any] = [None] * len(self.node.columns)
+        for place, value in zip(self.node.keys, update.key, strict=True):
+            values[place] = value
+        return tuple(values)
+
+
+def table_changes(node: TableChanges, tasks: int, engine: Engine) -> Host:
+    """All tasks of a table whose changes are read."""
+    del engine
+    shape = RowShape("L", node.input.columns, _named(node.input.columns, "_l"))
+    return _TableChangesHost(node, partial(TableChangesLogic, node.config), tasks, {"L": shape})
+
+
+class SuppressHost(Host):
+    """A key's updates are those of one task of the operator before it."""
+
+    node: Suppress
+
+    def on_updates(self, updates: Sequence[Update]) -> Emission:
+        """Give updates to their tasks, in order."""
+        table = self.node.updates_of
+        types = [parse_type(column.type) for column in table.input.columns if column.name in self._key_names]
+        found = []
+        for update in updates:
+            task = self.tasks[task_of(update.key[: len(types)], types, len(self.tasks))]
+            found.append(task.on_batch([update]))
+        return _together(found)
+
+    @property
+    def _key_names(self) -> list[str]:
+        return [f"__k{n}" for n in range(self.node.updates_of.config.n_keys)]
+
+
+def suppress(node: Suppress, tasks: int, engine: Engine) -> Host:
+    """All tasks of a suppression."""
+    del engine
+    return SuppressHost(node, partial(SuppressLogic, node.config), tasks, {}, waits=True)
+
+
+def _together(emissions: Sequence[Emission]) -> Emission:
+    total = Emission()
+    for emission in emissions:
+        total.rows += emission.rows
+        total.updates += emission.updates
+        total.late += emission.late
+    return total
+
+
+def changes_of(updates: Sequence[Update], shape: str, keys: tuple[int, ...]) -> list[Change]:
+    """Updates as the changes that a result shows (semantics.md A).
+
+    Args:
+        updates: of one record, in order, as rows of the result.
+        shape: 'upsert' or 'changelog'.
+        keys: places of the columns that a deleted row keeps.
+    """
+    if shape == "changelog":
+        return [change for update in updates for change in _exact(update)]
+    return [_upsert(update, keys) for update in updates]
+
+
+def _upsert(update: Update, keys: tuple[int, ...]) -> Change:
+    if update.new is not None:
+        return Change("insert" if update.old is None else "update_after", update.time, update.new)
+    shown = update.gone if update.gone is not None else update.old or ()
+    return Change("delete", update.time, tuple(v if n in keys else None for n, v in enumerate(shown)))
+
+
+def _exact(update: Update) -> list[Change]:
+    if update.old is None:
+        return [] if update.new is None else [Change("insert", update.time, update.new)]
+    if update.new is None:
+        return [Change("delete", update.time, update.old)]
+    if update.old == update.new:
+        return []
+    return [Change("update_before", update.time, update.old), Change("update_after", update.time, update.new)]

@@ -1,0 +1,155 @@
+"""Plain Spark SQL for statements of ours: every operator becomes a call of its table function.
+
+The result runs on any session on which ``udtf.register(spark)`` was called: in dbt, in tools that check SQL themselves,
+in a job without our parser.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from catalog.entries import Column
+from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
+from sqlx.plan.operators import function_of
+from sqlx.sessions.statements import SessionStatements, may_be_ours
+from sqlx.spark.aggregates import call_of
+from sqlx.sql.definitions import parse_definition
+from sqlx.sql.tokens import statement_spans
+from udtf.spark.functions import SHARED, SIDE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# Sliding windows as plain Spark SQL, for any session: slower than the operator, since rows meet windows in a join.
+#
+# ::
+#
+#     k, sliding_window(ts, '10 minutes')
+#       =>
+#     the ends of windows, [t - size, t] and [t + 1 µs, t + 1 µs + size] of each row, each once per key
+#       JOIN the rows ON the same key AND the time between start and end   -- a window without rows finds none
+#       GROUP BY key, end
+
+
+def sliding_text(node: Aggregation, rows: str) -> str:
+    """The query that answers an aggregation by sliding windows.
+
+    Args:
+        node: the aggregation.
+        rows: its input as plain Spark SQL.
+    """
+    size_us, keys = node.config.window.size_us, [f"__k{n}" for n in range(node.config.n_keys)]
+    is_local = any(column.name == "__we" and column.type == "timestamp_ntz" for column in node.columns)
+    end = ", ".join([*keys, f"explode(array(__time, {_moved('__time', size_us + 1, is_local)})) AS __we"])
+    same = [f"__row.{key} <=> __end.{key}" for key in keys]
+    start = _moved("__end.__we", -size_us, is_local)
+    grouped = [f"__end.{key}" for key in keys] + ["__end.__we"]
+    calls = [f"{call_of(node, n)} AS __a{n}" for n in range(len(node.config.aggregates))]
+    return "\n".join(
+        [
+            f"WITH __rows AS (SELECT * FROM (\n{rows}\n) WHERE __time IS NOT NULL),",
+            f"__ends AS (SELECT DISTINCT {end} FROM __rows)",
+            f"SELECT {', '.join([*grouped, f'{start} AS __ws', *calls])}",
+            "FROM __ends AS __end JOIN __rows AS __row",
+            f"ON {' AND '.join([*same, f'__row.__time BETWEEN {start} AND __end.__we'])}",
+            f"GROUP BY {', '.join(grouped)}",
+        ]
+    )
+
+
+def _moved(time: str, by_us: int, is_local: bool) -> str:
+    """A time so many microseconds later, as SQL. NB: a timestamp plus an interval goes by days of the time zone."""
+    if is_local:
+        return f"{time} + make_dt_interval(0, 0, 0, {by_us} / 1000000BD)"
+    return f"timestamp_micros(unix_micros({time}) + {by_us})"
+
+
+_TASKS = 16
+
+
+def compile_text(spark: SparkSession, text: str) -> str:
+    """A script as plain Spark SQL.
+
+    Args:
+        spark: a session of ours; it is asked for names and types, and runs nothing.
+        text: one or more statements; those of Spark's come back as they were written.
+
+    Raises:
+        TemporalSqlError: a statement of ours is wrong.
+    """
+    statements = SessionStatements(spark)
+    compiled = [_statement(statements, span.of(text)) for span in statement_spans(text)]
+    return ";\n".join(compiled) + (";\n" if len(compiled) > 1 else "\n")
+
+
+def _statement(statements: SessionStatements, text: str) -> str:
+    if not may_be_ours(text):
+        return text
+    definition = parse_definition(text)
+    if definition is not None:
+        lowered = statements.lower_definition(text, definition)
+        return ";\n".join([*lowered.prepare, lowered.final])
+    plan = statements.plan(text, portable=True)
+    return plan_text(plan) if plan.operators() else plan.root.sql
+
+
+def plan_text(plan: Plan) -> str:
+    """The root of a plan with a table function call, or plain SQL, in each operator's place."""
+    calls: dict[str, str] = {}
+    for node in plan.operators():
+        calls[node.name] = f"(\n{function_of(node, 'text')(node, calls)}\n)"
+    return _filled(plan.root.sql, calls)
+
+
+def sliding_call(node: Aggregation, calls: dict[str, str]) -> str:
+    """Sliding windows as a join of rows with the ends of windows."""
+    return sliding_text(node, _filled(node.input.sql, calls))
+
+
+def _filled(sql: str, calls: dict[str, str]) -> str:
+    for name, call in calls.items():
+        sql = call.join(re.split(rf"\b{name}\b", sql))
+    return sql
+
+
+def as_of_call(node: AsOfJoin, calls: dict[str, str]) -> str:
+    """``SELECT * FROM as_of(options, TABLE(union) PARTITION BY task)``."""
+    options = node.config.to_json().replace("\\", "\\\\").replace("'", "\\'")
+    columns = _union_columns(node)
+    left = _side(node.left, "L", columns, calls, node.config.n_keys)
+    right = _side(node.right, "R", columns, calls, node.config.n_keys)
+    return f"SELECT * FROM as_of('{options}', TABLE(\n{left}\nUNION ALL\n{right}\n) PARTITION BY __task)"
+
+
+def deduplicate_call(node: Deduplicate, calls: dict[str, str]) -> str:
+    """``SELECT * FROM deduplicate(TABLE(input) PARTITION BY task ORDER BY arrival, options)``."""
+    options = node.config.to_json().replace("\\", "\\\\").replace("'", "\\'")
+    keys = ", ".join(f"__k{n}" for n in range(node.config.n_keys))
+    items = ["*", f"pmod(xxhash64({keys}), {_TASKS}) AS __task"]
+    order = ["__seq" if node.config.has_sequence else "__time"]
+    order += [c.name for c in node.input.columns if c.name.startswith("__arrival")]
+    if len(order) == 1 and not node.config.has_sequence:
+        items.append("monotonically_increasing_id() AS __arrival0")
+        order.append("__arrival0")
+    rows = f"SELECT {', '.join(items)} FROM (\n{_filled(node.input.sql, calls)}\n)"
+    placed = f"TABLE(\n{rows}\n) PARTITION BY __task ORDER BY ({', '.join(order)})"
+    return f"SELECT * FROM deduplicate({placed}, options => '{options}')"
+
+
+def _union_columns(node: AsOfJoin) -> list[Column]:
+    """The columns of both sides under the names that they have in the union."""
+    columns: dict[str, Column] = {}
+    for column in (*node.left.columns, *node.right.columns):
+        name = SHARED.get(column.name, column.name)
+        columns.setdefault(name, Column(name, column.type))
+    return list(columns.values())
+
+
+def _side(fragment: Fragment, side: str, columns: list[Column], calls: dict[str, str], n_keys: int) -> str:
+    own = {SHARED.get(c.name, c.name): c.name for c in fragment.columns}
+    items = [f"{own[c.name]} AS {c.name}" if c.name in own else f"CAST(NULL AS {c.type}) AS {c.name}" for c in columns]
+    keys = ", ".join(f"__k{n}" for n in range(n_keys))
+    task = f"pmod(xxhash64({keys}), {_TASKS}) AS __task"
+    return f"SELECT '{side}' AS {SIDE}, {', '.join(items)}, {task} FROM (\n{_filled(fragment.sql, calls)}\n)"

@@ -1,0 +1,277 @@
+"""The door into Spark: a parser of ours in front of Spark's, for ``spark.sql``, JDBC and Spark Connect alike.
+
+A Python object implements Spark's ``ParserInterface`` through py4j's callback server. A statement without our word
+pairs goes straight to Spark's parser; one with them is shown to Spark's parser first, and only what it refuses (or
+what names a definition of ours, or is one of the three exceptions of design.md) is compiled.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import udtf
+from sqlx.errors import TemporalSqlError
+from sqlx.sessions.statements import SessionStatements, may_be_ours, where_written
+from sqlx.spark.batch import with_results
+from sqlx.spark.binder import probing
+from sqlx.streaming.commands import look_again
+from sqlx.streaming.registry import registry
+
+# Errors on their way to Java: Spark's own as they were, ours as a ParseException with condition and SQLSTATE.
+#
+# Spark looks the SQLSTATE of an exception up among its own conditions, and the constructor that takes a finished
+# message is private. So a subclass of a few lines is compiled by Janino, which Spark carries, when the first error is
+# raised.
+
+
+_PARSE_EXCEPTION = "org.apache.spark.sql.catalyst.parser.ParseException"
+_CLASS = "SqlxParseException"
+_SOURCE = f"""
+public class {_CLASS} extends {_PARSE_EXCEPTION} {{
+    private final String text, condition, state;
+    public {_CLASS}(String text, String condition, String state, scala.collection.immutable.Map parameters) {{
+        super(scala.Option.empty(), org.apache.spark.sql.catalyst.trees.CurrentOrigin.get(),
+            "INTERNAL_ERROR", parameters);
+        this.text = text;
+        this.condition = condition;
+        this.state = state;
+    }}
+    public String getMessage() {{ return text; }}
+    public String getCondition() {{ return condition; }}
+    public String getErrorClass() {{ return condition; }}
+    public String getSqlState() {{ return state; }}
+}}
+"""
+
+
+class JavaErrors:
+    """Makes exceptions that Spark's parser interface may throw.
+
+    Args:
+        context: the SparkContext.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._constructor: Any = None
+
+    def of(self, error: PySparkException) -> Exception:
+        """An error as the exception that the callback server throws in Java."""
+        if isinstance(error, TemporalSqlError):
+            return self._parse_exception(str(error), error.condition, error.sqlstate)
+        origin: Any = getattr(error, "_origin", None)
+        if origin is not None and self._may_be_thrown(origin):
+            return _java(str(error), origin)
+        return self._parse_exception(str(error), error.getCondition(), error.getSqlState())
+
+    def internal(self, error: Exception) -> Exception:
+        """A fault of ours in one line; its stack trace is in the log."""
+        text = f"[INTERNAL_ERROR] sqlx failed on this statement: {type(error).__name__}: {error} SQLSTATE: XX000"
+        return self._parse_exception(text, "INTERNAL_ERROR", "XX000")
+
+    def _may_be_thrown(self, origin: Any) -> bool:
+        """Java wraps a checked exception that the interface does not declare: only ParseException is."""
+        jvm = self._context._jvm
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        allowed = ("java.lang.RuntimeException", "java.lang.Error", _PARSE_EXCEPTION)
+        return any(jvm.java.lang.Class.forName(name, True, loader).isInstance(origin) for name in allowed)
+
+    def _parse_exception(self, message: str, condition: str | None, state: str | None) -> Exception:
+        jvm = self._context._jvm
+        if self._constructor is None:
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+            compiler.cook(_SOURCE)
+            self._constructor = compiler.getClassLoader().loadClass(_CLASS).getDeclaredConstructors()[0]
+        arguments = self._context._gateway.new_array(jvm.java.lang.Object, 4)
+        arguments[0], arguments[1], arguments[2] = message, condition, state
+        parameters = jvm.java.util.HashMap()
+        parameters.put("message", message)
+        arguments[3] = jvm.PythonUtils.toScalaMap(parameters)
+        return _java(message, self._constructor.newInstance(arguments))
+
+
+def _java(message: str, exception: Any) -> Exception:
+    raised: Exception = Py4JJavaError(message, exception)
+    return raised
+
+
+_log = logging.getLogger("sqlx")
+
+
+class TemporalParser:
+    """A session's parser: ours in front, Spark's behind it."""
+
+    def __init__(self, java_session: Any, delegate: Any, front: FrontEnd) -> None:
+        # Java's session holds its parser, and so this: a reference back that counted would keep both for ever.
+        self._weak = front.weak(java_session)
+        self._delegate, self._front = delegate, front
+
+    @property
+    def _session(self) -> Any:
+        """Java's session; it is there for as long as Java can call its parser."""
+        return self._weak.get()
+
+    def parsePlan(self, text: str) -> Any:
+        """A statement without parameters."""
+        return self._parse(text, None, lambda t: self._delegate.parsePlan(t))
+
+    def parsePlanWithParameters(self, text: str, context: Any) -> Any:
+        """A statement with parameters (spark.sql calls this always)."""
+        return self._parse(text, context, lambda t: self._delegate.parsePlanWithParameters(t, context))
+
+    def parseQuery(self, text: str) -> Any:
+        """A query: the text of a stored view."""
+        with where_written(self._session, text):
+            return self._parse(text, None, lambda t: self._delegate.parseQuery(t))
+
+    def _parse(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
+        """Spark's plan of a statement.
+
+        Raises:
+            Py4JJavaError: for Java, which gets the exception that it holds; any other would show Python's stack trace.
+        """
+        try:
+            if self._front.queries.all():
+                look_again(self._session, text, self._front.queries)
+            if not may_be_ours(text):
+                return delegate(text)
+            return self._parse_ours(text, context, delegate)
+        except PySparkException as error:
+            raise self._front.java_error(error) from error
+        except Py4JJavaError:
+            raise
+        except Exception as error:
+            _log.exception("sqlx failed on a statement")
+            raise self._front.errors.internal(error) from error
+
+    def _parse_ours(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
+        plan, refusal = self._ask_spark(text, delegate)
+        rewritten = self._front.statements(self._session).rewrite(text, refusal is None, context)
+        if rewritten is None:
+            if refusal is not None:
+                raise refusal
+            return plan
+        for note in rewritten.notes:
+            _log.warning("%s", note)
+        if rewritten.sql is None:
+            return self._session.emptyDataFrame().queryExecution().logical()
+        plan = self._delegate.parsePlan(rewritten.sql)
+        return with_results(plan, rewritten.frames) if rewritten.frames else plan
+
+    def _ask_spark(self, text: str, delegate: Callable[[str], Any]) -> tuple[Any, PySparkException | None]:
+        """Spark's plan, or its refusal."""
+        try:
+            with probing():
+                return delegate(text), None
+        except PySparkException as error:
+            return None, error
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else (expressions, identifiers, types) is Spark's."""
+        return getattr(self._delegate, name)
+
+    class Java:
+        """What py4j is to implement."""
+
+        implements: ClassVar[list[str]] = ["org.apache.spark.sql.catalyst.parser.ParserInterface"]
+
+
+class ParserBuilder:
+    """Makes the parser of each session: newSession, Thrift and Connect sessions too."""
+
+    def __init__(self, front: FrontEnd) -> None:
+        self.front = front
+
+    def apply(self, java_session: Any, delegate: Any) -> TemporalParser:
+        """Called by Spark once a session."""
+        parser = TemporalParser(java_session, delegate, self.front)
+        self.front.keep(parser, str(java_session.sessionUUID()), delegate)
+        return parser
+
+    class Java:
+        """What py4j is to implement."""
+
+        implements: ClassVar[list[str]] = ["scala.Function2"]
+
+
+class ExtensionsFunction:
+    """The function that SparkSession.Builder.withExtensions takes."""
+
+    def __init__(self, front: FrontEnd) -> None:
+        self.builder = ParserBuilder(front)
+
+    def apply(self, extensions: Any) -> None:
+        """Called by Spark while the session is made."""
+        extensions.injectParser(self.builder)
+
+    class Java:
+        """What py4j is to implement."""
+
+        implements: ClassVar[list[str]] = ["scala.Function1"]
+
+
+class FrontEnd:
+    """What all sessions of this process share: their statements' state, and errors on their way to Java.
+
+    Attributes:
+        sent: our errors that were sent to Java last; Python callers get theirs back instead of its Java form.
+    """
+
+    sent: ClassVar[deque[TemporalSqlError]] = deque(maxlen=64)
+    extensions: ExtensionsFunction
+
+    def __init__(self, spark_context: Any) -> None:
+        self._context = spark_context
+        self.errors = JavaErrors(spark_context)
+        self.queries = registry(spark_context)
+        self._kept: dict[str, list[Any]] = {}
+        self._delegates: dict[str, Any] = {}
+        self._sessions: dict[str, SessionStatements] = {}
+
+    def keep(self, parser: TemporalParser, session: str, delegate: Any) -> None:
+        """Hold a session's parser for as long as Java may call it, and Spark's behind it."""
+        self._kept.setdefault(session, []).append(parser)
+        self._delegates[session] = delegate
+
+    def weak(self, java_session: Any) -> Any:
+        """A reference to Java's session that does not keep it."""
+        return self._context._jvm.java.lang.ref.WeakReference(java_session)
+
+    def known(self) -> set[str]:
+        """The ids of the sessions that something is kept for."""
+        return set(self._kept)
+
+    def forget(self, session: str) -> None:
+        """Let go of a session that has ended; were it used again, what belongs to it would be made again."""
+        self._kept.pop(session, None)
+        self._delegates.pop(session, None)
+        statements = self._sessions.pop(session, None)
+        if statements is not None:
+            statements.views.drop()
+
+    def knows(self, java_parser: Any) -> bool:
+        """Whether a session's parser is one of ours already."""
+        return "Proxy" in str(java_parser.getClass().getName())
+
+    def statements(self, java_session: Any) -> SessionStatements:
+        """The state of one session."""
+        identity = str(java_session.sessionUUID())
+        if identity not in self._sessions:
+            spark = SparkSession(self._context, java_session)
+            udtf.register(spark)  # functions belong to a session: Thrift's and Connect's get them here
+            self._sessions[identity] = SessionStatements(spark, self._delegates.get(identity))
+        return self._sessions[identity]
+
+    def java_error(self, error: PySparkException) -> Exception:
+        """An error as an exception for Java; Python callers find ours under ``sent``."""
+        if isinstance(error, TemporalSqlError):
+            FrontEnd.sent.append(error)
+        return self.errors.of(error)

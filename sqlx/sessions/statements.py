@@ -1,0 +1,385 @@
+"""Decides what a statement is, and rewrites ours to plain Spark SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from catalog.definitions import Definition, Drop, Show
+from catalog.spark import SparkCatalog
+from catalog.statements import Lowered
+from sqlx.errors import TemporalParseError, UnsupportedError
+from sqlx.plan.compiler import compile_query
+from sqlx.plan.nodes import Plan
+from sqlx.plan.subquery_text import is_query
+from sqlx.sessions.explain import explain_plan
+from sqlx.spark.aggregates import PROPERTY
+from sqlx.spark.batch import Views, lower_operators, lower_to_views
+from sqlx.spark.binder import SparkBinder
+from sqlx.spark.delta import check_definition
+from sqlx.spark.stream import LiveQuery, lower_stream, ready
+from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
+from sqlx.sql.edits import Edits
+from sqlx.sql.parser import late_span, scan
+from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, quoted, tokenize
+from sqlx.streaming.commands import carets_in, carry_out
+from udtf.spark.stream_conf import configured_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# Parameters (``:name`` and ``?``) put into the text as literals, so that every query cut out of it has them.
+
+
+def substitute_parameters(text: str, tokens: tuple[Token, ...], context: Any) -> str:
+    """Replace parameter markers by the SQL of their values.
+
+    Args:
+        text: the statement.
+        tokens: its tokens.
+        context: Spark's NamedParameterContext, PositionalParameterContext or HybridParameterContext, or None.
+    """
+    kind = "" if context is None else str(context.getClass().getSimpleName())
+    if kind.startswith("Named"):
+        params = context.params()
+        return _named(text, tokens, {str(k): params.apply(k).sql() for k in _names(params)})
+    if kind.startswith("Positional"):
+        return _positional(text, tokens, _values(context.params()))
+    if kind.startswith("Hybrid"):  # EXECUTE IMMEDIATE … USING: which of both it is, the text says
+        values, names = _values(context.args()), context.paramNames()
+        by_name = {str(names.apply(n)): value for n, value in enumerate(values) if names.apply(n)}
+        return _named(text, tokens, by_name) if by_name else _positional(text, tokens, values)
+    return text
+
+
+def _names(params: Any) -> list[str]:
+    iterator = params.keysIterator()
+    names = []
+    while iterator.hasNext():
+        names.append(iterator.next())
+    return names
+
+
+def _values(params: Any) -> list[str]:
+    return [params.apply(n).sql() for n in range(params.length())]
+
+
+def _named(text: str, tokens: tuple[Token, ...], values: dict[str, str]) -> str:
+    edits = Edits(text)
+    for colon, name in pairwise(tokens):
+        if colon.text == ":" and colon.end == name.start and name.text in values:
+            edits.replace(Span(colon.start, name.end), values[name.text])
+    return edits.render()
+
+
+def _positional(text: str, tokens: tuple[Token, ...], values: list[str]) -> str:
+    edits = Edits(text)
+    markers = [t for t in tokens if t.text == "?"]
+    for marker, value in zip(markers, values, strict=False):
+        edits.replace(Span(marker.start, marker.end), value)
+    return edits.render()
+
+
+# CREATE VIEW over clauses of ours: the extended text is stored, and compiled at each read.
+
+
+_NEEDS = (
+    "/* extended SQL of sqlx, written in `{}`: "
+    "reading this view needs a session made by sqlx.session() or sqlx.enable() */ "
+)
+_WRITTEN_IN = re.compile(r"/\* extended SQL of sqlx, written in `([^`]+)`:")
+
+
+@dataclass(frozen=True)
+class ViewHead:
+    """``CREATE [OR REPLACE] VIEW … AS`` and the query behind it."""
+
+    before: str
+    parts: tuple[str, ...]
+    query: str
+    temporary: bool = False
+    shared: bool = False
+
+
+def view_head(text: str, tokens: tuple[Token, ...]) -> ViewHead | None:
+    """The head of a CREATE VIEW … AS; None for every other statement."""
+    words = [t.word for t in tokens]
+    if words[:1] != ["CREATE"] or "VIEW" not in words[:6]:
+        return None
+    before = set(words[: words.index("VIEW")])
+    if before - {"CREATE", "OR", "REPLACE", "GLOBAL", "TEMP", "TEMPORARY"}:
+        return None
+    at = words.index("VIEW") + 1
+    at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
+    start = at
+    while at + 2 < len(tokens) and tokens[at + 1].text == ".":
+        at += 2
+    parts = tuple(t.text for t in tokens[start : at + 1 : 2])
+    depth = 0
+    for index in range(at + 1, len(tokens) - 1):
+        token = tokens[index]
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.word == "AS" and tokens[index + 1].word in ("SELECT", "WITH", "FROM", ""):
+            query = text[tokens[index + 1].start :].rstrip().rstrip(";")
+            temporary = bool(before & {"TEMP", "TEMPORARY"})
+            return ViewHead(text[: token.end], parts, query, temporary, "GLOBAL" in before)
+    return None
+
+
+def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
+    """Create the view over a stand-in of its columns, then store the extended text in its place.
+
+    Raises:
+        AnalysisException: Spark's own, where the view cannot be made.
+    """
+    for node in plan.operators():
+        binder.announce(node.name, node.columns)
+    columns = binder.columns(plan.root.sql)
+    if columns is None:
+        raise binder.refusal() or AssertionError(plan.root.sql)
+    items = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
+    session: Any = binder.spark._jsparkSession
+    session.sql(f"{head.before} SELECT {items}")
+    catalog = session.sessionState().catalog()
+    identifier = session.sessionState().sqlParser().parseTableIdentifier(".".join(head.parts[-2:]))
+    table = catalog.getTableMetadata(identifier)
+    catalog.alterTable(_with_text(binder, table, _NEEDS.format(catalog.getCurrentDatabase()) + head.query))
+
+
+def create_temporary_view(head: ViewHead, sql: str, binder: SparkBinder) -> None:
+    """Create the view over plain Spark SQL, then store the extended text in its place.
+
+    Spark keeps the text of a temporary view and reads it anew each time: the plain SQL would read the results of the
+    day on which the view was made.
+
+    Raises:
+        AnalysisException: Spark's own, where the view cannot be made.
+    """
+    session: Any = binder.spark._jsparkSession
+    jvm: Any = binder.spark.sparkContext._jvm
+    session.sql(f"{head.before} {sql}")
+    catalog = session.sessionState().catalog()
+    name = session.sessionState().sqlParser().parseTableIdentifier(head.parts[-1]).table()
+    raw = catalog.getRawGlobalTempView(name) if head.shared else catalog.getRawTempView(name)
+    database = jvm.scala.Option.apply(catalog.globalTempDatabase()) if head.shared else jvm.scala.Option.empty()
+    table = _with_text(binder, raw.get().tableMeta(), _NEEDS.format(catalog.getCurrentDatabase()) + head.query)
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, database)
+    relation = jvm.org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation(table, jvm.scala.Option.empty())
+    catalog.alterTempViewDefinition(identifier, relation)
+
+
+@contextmanager
+def where_written(java_session: Any, text: str) -> Iterator[None]:
+    """Within it the names in the text of a view of ours mean what they did when it was made."""
+    found = _WRITTEN_IN.match(text)
+    catalog = java_session.sessionState().catalog() if found else None
+    current = catalog.getCurrentDatabase() if catalog else None
+    if found is None or catalog is None or found[1] == current:
+        yield
+        return
+    catalog.setCurrentDatabase(found[1])
+    try:
+        yield
+    finally:
+        catalog.setCurrentDatabase(current)
+
+
+def _with_text(binder: SparkBinder, table: Any, text: str) -> Any:
+    """A copy of a CatalogTable with another view text; every other field as it is."""
+    jvm: Any = binder.spark.sparkContext._jvm
+    iterator = table.productElementNames()
+    fields = [iterator.next() for _ in range(int(table.productArity()))]
+    values = [
+        jvm.scala.Option.apply(text) if name in ("viewText", "viewOriginalText") else table.productElement(n)
+        for n, name in enumerate(fields)
+    ]
+    return table.copy(*values)
+
+
+_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
+_PAIRS = (
+    ("AS", "OF"), ("DEDUPLICATE", "WITHIN"), ("GRACE", "PERIOD"), ("EXPLAIN", "TEMPORAL"), ("VERSIONED", "TABLES?"),
+    ("UPSERT", "TABLES?"), ("SHOW", "STREAMS"), ("STREAMING", "TABLE"), ("STREAMING", "QUER(?:Y|IES)"),
+    ("VERIFY", "BATCH"), ("EMIT", "(?:FINAL|CHANGES|ON|AFTER|EVERY|CORRECTIONS)"),
+)  # fmt: skip
+_WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
+_SCAN = re.compile(
+    "|".join(
+        [rf"\b{a}{_GAP}{b}\b" for a, b in _PAIRS]
+        + [rf"\b{w}\b" for w in _WORDS]
+        + [r"\bhistory\s*\(", r"\b(?:as_of|deduplicate|sliding_window|DESCRIPTOR)\s*\(", r"^\s*INSERT\b"]
+    ),
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def may_be_ours(text: str) -> bool:
+    """A cheap look at a statement: whether it can be ours at all. All others pay nothing else.
+
+    >>> may_be_ours("SELECT 1"), may_be_ours("SELECT * FROM a JOIN b AS /* at */ OF a.ts ON a.k = b.k")
+    (False, True)
+    """
+    return _SCAN.search(text) is not None
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Plain Spark SQL in a statement's place; None: it is done already.
+
+    Attributes:
+        sql: the statement.
+        notes: what the compiler wants to say once.
+        frames: results that it reads by name.
+    """
+
+    sql: str | None
+    notes: tuple[str, ...] = ()
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+
+
+class SessionStatements:
+    """The statements of one session.
+
+    Args:
+        spark: the session.
+        parser: Spark's own parser, where it is known.
+    """
+
+    def __init__(self, spark: SparkSession, parser: Any = None) -> None:
+        self.spark = spark
+        self._parser = parser
+        self.catalog = SparkCatalog(spark)
+        self.views = Views(spark)
+
+    def rewrite(self, text: str, accepted: bool, context: Any = None) -> Rewritten | None:
+        """Plain Spark SQL for a statement of ours; None for one of Spark's, which reaches it unchanged.
+
+        Args:
+            text: the statement.
+            accepted: whether Spark's parser takes it.
+            context: Spark's parameter context, or None.
+
+        Raises:
+            TemporalSqlError: the statement is ours and wrong.
+        """
+        try:
+            tokens = tokenize(text)
+        except LexicalError:
+            return None
+        running = parse_streaming(text, tokens)
+        if running is not None:
+            return Rewritten(*carry_out(self.spark, running, self.live))
+        if not accepted or _words(tokens, 3)[:1] == ["CREATE"]:
+            definition = parse_definition(text)
+            if definition is not None:
+                return self._define(text, definition)
+        if not accepted and not _has_clause(tokens):
+            return None
+        text = substitute_parameters(text, tokens, context)
+        try:
+            return self._query(text, tokenize(text))
+        except TemporalParseError as error:
+            if accepted and error.condition == "PARSE.CLAUSE_PLACE":
+                return None  # two names side by side, as Spark reads them: SELECT deduplicate within
+            raise
+
+    def _define(self, text: str, definition: Definition | Drop | Show) -> Rewritten:
+        lowered = self.lower_definition(text, definition)
+        for statement in lowered.prepare:
+            self.spark.sql(statement)
+        return Rewritten(lowered.final)
+
+    def lower_definition(self, text: str, definition: Definition | Drop | Show) -> Lowered:
+        """The plain Spark statements that a definition stands for."""
+        if isinstance(definition, Definition):
+            check_definition(definition)
+        with carets(text):
+            return self.catalog.plan_statement(definition)
+
+    def plan(self, text: str, portable: bool = False) -> Plan:
+        """The plan of a query, or of a statement around one; a portable one names no files of today."""
+        running = parse_streaming(text, tokenize(text))
+        if isinstance(running, StreamingTable):
+            return compile_query(running.query, self._binder(portable), streaming=True)
+        return compile_query(text, self._binder(portable), streaming=self._reads_live(text))
+
+    def live(self, statement: StreamingTable, tasks: int) -> LiveQuery:
+        """The query of a streaming statement, lowered to a live stream of that many tasks."""
+        binder = self._binder()
+        with carets_in(statement.text, statement.query_start):
+            plan = compile_query(statement.query, binder, streaming=True)
+            wanted = dict(statement.properties).get(PROPERTY)
+            return lower_stream(plan, self.spark, binder.live_frames, tasks, wanted)
+
+    def _binder(self, portable: bool = False) -> SparkBinder:
+        return SparkBinder(self.spark, self.catalog, portable, self._parser)
+
+    def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
+        if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
+            return Rewritten(_as_rows(explain_plan(self.plan(text[tokens[1].end :]), self.spark)))
+        head = view_head(text, tokens)
+        if self._reads_live(text):
+            return self._live_query(text, tokens)
+        binder = self._binder()
+        plan = compile_query(text if head is None else head.query, binder)
+        if head is not None and not plan.operators():  # plain SQL once its reads are rewritten: Spark keeps the view
+            head, plan = None, compile_query(text, binder)
+        if not plan.operators():
+            return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
+        if head is not None and head.temporary:
+            sql = lower_to_views(plan, self.spark, self.views, binder.analyzed)
+            create_temporary_view(head, sql, binder)
+            return Rewritten(None, plan.notes)
+        if head is not None:
+            create_view(head, plan, self._binder())
+            return Rewritten(None, plan.notes)
+        if plan.root.columns:
+            return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark, binder.analyzed))
+        return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
+
+    def _reads_live(self, text: str) -> bool:
+        """Whether a statement reads a definition of ours with STREAM."""
+        if "stream" not in text.lower():
+            return False
+        relations = scan(text).relations()
+        return any(r.stream and r.parts and self.catalog.resolve(r.parts) is not None for r in relations)
+
+    def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:
+        """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink.
+
+        Raises:
+            UnsupportedError: a command is around it, or it has LATE TO.
+        """
+        if not is_query(text):
+            what = f"{tokens[0].text.upper()} takes the rows of now"
+            raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", text, (tokens[0].start, tokens[0].end), what=what)
+        binder = self._binder()
+        plan = compile_query(text, binder, streaming=True)
+        live = lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark))
+        if live.late:
+            raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
+        notes = (*plan.notes, *ready(self.spark, live.conf))
+        return Rewritten(live.sql, notes, dict(live.read_by_root))
+
+
+def _words(tokens: tuple[Token, ...], count: int) -> list[str]:
+    return [t.word for t in tokens[:count]]
+
+
+def _has_clause(tokens: tuple[Token, ...]) -> bool:
+    """Whether a refused statement holds words of ours, so that our message is better than Spark's."""
+    pairs = {(a.word, b.word) for a, b in pairwise(tokens)}
+    words = {t.word for t in tokens}
+    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(
+        words & {"ASOF", "MATCH_CONDITION", "DESCRIPTOR"}
+    )
+
+
+def _as_rows(text: str) -> str:
+    lines = ", ".join("('" + line.replace("\\", "\\\\").replace("'", "\\'") + "')" for line in text.splitlines())
+    return f"SELECT plan FROM VALUES {lines} AS t(plan)"

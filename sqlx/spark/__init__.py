@@ -1,0 +1,1 @@
+"""A plan on Spark, in batch and live."""

@@ -1,0 +1,423 @@
+"""Names and types as a Spark session sees them: its analyzer is asked, nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import local
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from catalog.definitions import name_parts, part_text
+from catalog.entries import Column, Entry
+from catalog.kafka import FACTS, halves
+from catalog.relations import alias_text
+from catalog.spark import SparkCatalog, columns_of, type_text
+from sqlx.bind.binder import ROW, Arrival, LiveRead, NotLiveError
+from sqlx.errors import TemporalSqlError
+from sqlx.plan.compiler import compile_query
+from sqlx.spark.batch import query_frame
+from sqlx.spark.plans import dataset
+from sqlx.spark.stream import lower_stream
+from sqlx.sql.parser import scan
+from sqlx.sql.tokens import quoted
+from udtf.spark.stream_conf import configured_tasks
+from udtf.stream.lanes import AT, LANE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# Topics of Kafka read live: their records as they come, each with its place in its partition.
+
+
+_RAW, _PARSED = "__sqlx_topic", "__sqlx_parsed"
+_SEPARATOR = "\x01"
+#: Options of a bounded read alone.
+_BOUNDED = frozenset({"endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp", "path", "serialization.format"})
+_BEGINNINGS = frozenset({"startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp"})
+_FIRST_PARTITION_BIT = 1 << 20
+
+
+def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> DataFrame:
+    """The rows of a topic as they come, from its beginning on unless OPTIONS say otherwise.
+
+    Where records that cannot be read are passed over or shown with NULL, they are counted in the progress of the query
+    (``kafka_<name>``: ``read``, ``malformed``).
+    """
+    options = {key: value for key, value in _options(spark, catalog, entry).items() if key.lower() not in _BOUNDED}
+    if not _BEGINNINGS & {key.lower() for key in options}:
+        options["startingOffsets"] = "earliest"  # as a bounded read begins, so that both see the same rows
+    raw = spark.readStream.format("kafka").options(**options).load()
+    shown, parsed, condition = halves(entry.relation[1:-1])
+    frame = query_frame(parsed.replace(entry.topic, _RAW), spark, {_RAW: raw})
+    if "raise_error" not in condition:
+        frame = frame.observe(
+            f"kafka_{entry.name}", F.count(F.lit(1)).alias("read"), F.count_if("__bad").alias("malformed")
+        )
+    return query_frame(f"{shown} FROM {_PARSED} AS __sqlx_records{condition}", spark, {_PARSED: frame})
+
+
+def lanes(entry: Entry) -> tuple[str, ...]:
+    """The order of arrival: each partition is a lane of its own, in the order of its offsets."""
+    lane = f"CAST({FACTS}.partition AS BIGINT)"
+    if f"{FACTS}.topic" in entry.arrival:
+        lane = f"crc32({FACTS}.topic) * {_FIRST_PARTITION_BIT} + {FACTS}.partition"
+    return (f"named_struct('{LANE}', {lane}, '{AT}', {FACTS}.offset)",)
+
+
+def _options(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> dict[str, str]:
+    """The options with which the raw records were opened."""
+    parts = name_parts(entry.topic)
+    if entry.temporary:
+        return catalog.opened[parts[-1].lower()].options
+    jvm: Any = spark.sparkContext._jvm
+    some = jvm.scala.Option.apply
+    name = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[-1], some(parts[-2]))
+    table: Any = spark._jsparkSession.sessionState().catalog().getTableMetadata(name)
+    text = str(table.storage().properties().mkString(_SEPARATOR))
+    return dict(pair.split(" -> ", 1) for pair in text.split(_SEPARATOR) if " -> " in pair)
+
+
+# Definitions read live on Spark: streaming DataFrames that carry each row's event time and order of arrival along.
+#
+# A definition over a table or files reads what is added to them; one over a query reads the query live (its
+# definitions, and the one table of Spark's in it). Arrival is SEQUENCE BY; else of files modification time, path and
+# row; else rows are taken as their source delivers them.
+
+
+_FILES = re.compile(r"^`?(parquet|orc|csv|json|text|avro|delta)`?\.`(.*)`$", re.IGNORECASE | re.DOTALL)
+_NOT_IN_STREAMS = "monotonically_increasing_id()"
+
+
+@dataclass(frozen=True)
+class LiveSource:
+    """A definition as a stream.
+
+    Attributes:
+        frame: its columns and the hidden one.
+        arrival: what the hidden column says, over the frame.
+    """
+
+    frame: DataFrame
+    arrival: Arrival
+
+
+def open_live(
+    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: Callable[[str], DataFrame]
+) -> LiveSource:
+    """Open a definition's source as a stream.
+
+    Args:
+        spark: the session.
+        catalog: its definitions.
+        entry: the definition.
+        run_live: runs a query as a stream.
+
+    Raises:
+        NotLiveError: there is no way.
+    """
+    try:
+        below = _definition_below(catalog, entry)
+        if entry.topic:
+            frame, order, is_sequence = topic_frame(spark, catalog, entry), lanes(entry), False
+        elif below is not None:
+            source = open_live(spark, catalog, below, run_live)
+            frame, order, is_sequence = source.frame, source.arrival.order, source.arrival.is_sequence
+        else:
+            frame = _rows(spark, catalog, entry, run_live)
+            order, is_sequence = () if entry.sequence_by else _order(catalog, frame), False
+        if entry.sequence_by:
+            order, is_sequence = (entry.sequence_by,), True
+        arrival = Arrival(f"CAST(({entry.timestamp_by}) AS TIMESTAMP)", order, is_sequence)
+        columns = [part_text(column.name) for column in entry.columns]
+        # NB: the alias first: expressions of the definition may qualify their columns with it.
+        row = arrival.struct
+        if entry.topic and entry.delete_when:
+            row = f"{row[:-1]}, 'deleted', coalesce({entry.delete_when}, false))"
+        live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{row} AS {ROW}")
+    except PySparkException as error:
+        if isinstance(error, TemporalSqlError):
+            raise
+        reason = f"Spark says: {_first_line(error)}"
+        raise NotLiveError(reason) from error
+    shown = tuple(f"{ROW}.o{number}" for number in range(len(order)))
+    return LiveSource(live, Arrival(f"{ROW}.time", shown, arrival.is_sequence))
+
+
+def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
+    """The definition that another one reads by its name: its rows bring their arrival along."""
+    if entry.relation.startswith("(") or _FILES.match(entry.relation):
+        return None
+    return catalog.resolve(name_parts(entry.relation))
+
+
+def _rows(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: Callable[[str], DataFrame]) -> DataFrame:
+    """The rows of a definition's relation as they are added to it."""
+    relation = entry.relation
+    files = _FILES.match(relation)
+    schema = ", ".join(f"{part_text(column.name)} {column.type}" for column in entry.columns)
+    if files is not None:
+        reader = spark.readStream.format(files[1].lower())
+        return (reader if files[1].lower() == "delta" else reader.schema(schema)).load(files[2])
+    if relation.startswith("("):
+        return _streaming(run_live(_with_stream(relation[1:-1])))
+    parts = name_parts(relation)
+    opened = catalog.opened.get(parts[-1].lower()) if len(parts) == 1 else None
+    if opened is not None:
+        reader = spark.readStream.format(opened.source).options(**opened.options)
+        return (reader if opened.source.lower() == "delta" else reader.schema(schema)).load()
+    if len(parts) < 3 and catalog.is_temporary(parts):
+        frame = spark.table(relation)
+        return frame if frame.isStreaming else _streaming(_view(catalog, parts, run_live))
+    found = catalog.find(parts)
+    if found is not None and found.is_view:
+        return _streaming(_view(catalog, parts, run_live))
+    return spark.readStream.table(relation)
+
+
+def _view(catalog: SparkCatalog, parts: tuple[str, ...], run_live: Callable[[str], DataFrame]) -> DataFrame:
+    text = catalog.view_query(parts)
+    if text is None:
+        reason = "it reads a temporary view of rows that are no stream"
+        raise NotLiveError(reason)
+    return run_live(_with_stream(text))
+
+
+def _streaming(frame: DataFrame) -> DataFrame:
+    if not frame.isStreaming:
+        reason = "its query reads no stream; write STREAM before the table of Spark's that is to be live"
+        raise NotLiveError(reason)
+    return frame
+
+
+def _with_stream(query: str) -> str:
+    """The query with STREAM before its relation, where it is the only one."""
+    named = [
+        relation
+        for level in scan(query).walk()
+        for block in level.blocks
+        for item in block.items
+        for relation in (item.relation, *(join.relation for join in item.joins))
+        if relation.kind == "name"
+    ]
+    if len(named) != 1 or named[0].stream:
+        return query
+    start = named[0].span.start
+    return f"{query[:start]}STREAM {query[start:]}"
+
+
+def _order(catalog: SparkCatalog, frame: Any) -> tuple[str, ...]:
+    """How rows of files arrived; () where the source alone knows, as behind a query."""
+    if not _is_leaf(frame):
+        return ()
+    found = catalog.arrival_of(frame._jdf.queryExecution().analyzed())
+    return tuple(expression for expression in found if expression != _NOT_IN_STREAMS)
+
+
+def _is_leaf(frame: Any) -> bool:
+    """Whether the frame is a source under its name, whose hidden columns can be read."""
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.getClass().getSimpleName() == "SubqueryAlias":
+        plan = plan.child()
+    return bool(plan.children().isEmpty())
+
+
+def _first_line(error: PySparkException) -> str:
+    return next(iter(str(error).splitlines()), "").strip()
+
+
+# Asking Spark's analyzer without a trace in the log: a refusal is an answer here, not an error of the user's.
+
+
+_state = local()
+
+
+class _Probing(logging.Filter):
+    """Drops what is logged by a thread that is asking."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(_state, "depth", 0)
+
+
+_filter = _Probing()
+
+
+@contextmanager
+def probing() -> Iterator[None]:
+    """Within it PySpark's log of failed queries stays silent for this thread."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").addFilter(_filter)
+    _state.depth = getattr(_state, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _state.depth -= 1
+
+
+_MOST_LISTED_FILES = 64
+#: Milliseconds since 2017, then the row: where files cannot be listed. Files of one millisecond interleave by row.
+_BY_MODIFICATION = "((unix_millis(_metadata.file_modification_time) - 1483228800000) * 16777216 + _metadata.row_index)"
+
+
+class SparkBinder:
+    """Binds against one session.
+
+    Args:
+        spark: the session.
+        catalog: its definitions.
+        portable: the text is to be kept: it names no files of today.
+        parser: Spark's own parser, where it is known: what is asked here is plain SQL, and the way through ours
+            would be a detour.
+    """
+
+    carries_arrival = True
+
+    def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False, parser: Any = None) -> None:
+        self.spark, self.catalog, self.portable = spark, catalog, portable
+        self._parser = parser or spark._jsparkSession.sessionState().sqlParser()
+        self.analyzed: dict[str, Any] = {}
+        self._known: dict[str, tuple[Column, ...] | None] = {}
+        self._stand_ins: dict[str, str] = {}
+        self._refusal: Exception | None = None
+        self.live_frames: dict[str, DataFrame] = {}
+        self._live: dict[str, LiveRead] = {}
+
+    def entry(self, parts: tuple[str, ...]) -> Entry | None:
+        """The definition of that name in our catalog, or None."""
+        return self.catalog.resolve(".".join(parts))
+
+    def columns(self, query: str) -> tuple[Column, ...] | None:
+        """The result columns of a query, or None where Spark refuses it."""
+        if query not in self._known:
+            self._known[query] = self._analyze(query)
+        return self._known[query]
+
+    def _analyze(self, query: str) -> tuple[Column, ...] | None:
+        try:
+            with probing():
+                return columns_of(self._dataset(query).schema())
+        except AnalysisException as error:
+            self._refusal = error
+            return None
+
+    def _dataset(self, query: str) -> Any:
+        """The query as Spark's analyzer leaves it; one without stand-ins is kept for whoever runs it."""
+        text = query
+        for name, stand_in in self._stand_ins.items():
+            text = re.sub(rf"\b{name}\b", stand_in, text)
+        if text in self.analyzed:
+            return self.analyzed[text]
+        found = dataset(self.spark, self._parser.parsePlan(text))
+        if text == query:
+            self.analyzed[text] = found
+        return found
+
+    def refusal(self) -> Exception | None:
+        """Spark's own error for the query that was refused last."""
+        return self._refusal
+
+    def announce(self, name: str, columns: tuple[Column, ...]) -> None:
+        """Let queries read the result of an operator, by a stand-in of its columns."""
+        items = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns) or "1 AS __none"
+        self._stand_ins[name] = f"(SELECT {items})"
+
+    def live(self, entry: Entry) -> LiveRead:
+        """The definition as a stream, under a name of its own; kept in ``live_frames`` for whoever runs the query.
+
+        Raises:
+            NotLiveError: its source cannot be read as a stream.
+        """
+        if entry.name not in self._live:
+            name = f"__sqlx_live{len(self._live) + 1}"
+            source = open_live(self.spark, self.catalog, entry, self._run_live)
+            self.announce(name, columns_of(source.frame._jdf.schema()))
+            self.live_frames[name] = source.frame
+            self._live[entry.name] = LiveRead(name, source.arrival)
+        return self._live[entry.name]
+
+    def _run_live(self, query: str) -> DataFrame:
+        """A query behind a definition, as a stream."""
+        binder = SparkBinder(self.spark, self.catalog, self.portable, self._parser)
+        plan = compile_query(query, binder, streaming=True)
+        return lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark)).frame
+
+    def common_type(self, left: str, right: str) -> str | None:
+        """The type to which Spark's analyzer casts both sides of ``=``."""
+        query = f"SELECT CAST(NULL AS {left}) = CAST(NULL AS {right})"
+        try:
+            with probing():
+                analyzed = self._dataset(query).queryExecution().analyzed()
+        except AnalysisException:
+            return None
+        alias = analyzed.expressions().head()
+        return _compared_type(alias.child())
+
+    def insert_target(self, entry: Entry) -> str | None:
+        """The data table beside a definition of columns only."""
+        return self.catalog.insert_target(entry)
+
+    def names(self) -> tuple[str, ...]:
+        """Tables and views of the current database, and temporary ones."""
+        try:
+            return tuple(t.name for t in self.spark.catalog.listTables())
+        except PySparkException:
+            return ()
+
+    def view_text(self, parts: tuple[str, ...]) -> str | None:
+        """The stored query of a permanent view."""
+        try:
+            with probing():
+                return self.catalog.view_query(parts)
+        except (PySparkException, Py4JError):
+            return None
+
+    def arrival(self, relation: str) -> str:
+        """Order of arrival: files by modification time, path and row; other sources as they are delivered."""
+        row, unknown = "_metadata.row_index", "monotonically_increasing_id()"
+        try:
+            with probing():
+                # A look at the hidden columns first: most relations have none, and a refusal takes Spark long.
+                hidden = self._dataset(f"SELECT * FROM {relation}").queryExecution().analyzed().child()
+                if "_metadata" not in str(hidden.metadataOutput().mkString(" ")):
+                    return unknown
+                frame = self._dataset(f"SELECT {row}, _metadata.file_path FROM {relation}")
+        except AnalysisException:
+            return unknown
+        paths = list(frame.inputFiles())
+        if self.portable or len(paths) > _MOST_LISTED_FILES:
+            return _BY_MODIFICATION
+        if len(paths) <= 1:
+            return row
+        listed = ", ".join(_file_literal(path) for _, path in sorted((self._modified(path), path) for path in paths))
+        return f"(CAST(array_position(array({listed}), _metadata.file_path) AS BIGINT) * 1099511627776 + {row})"
+
+    def _modified(self, path: str) -> int:
+        """When a file was modified, in milliseconds."""
+        jvm: Any = self.spark.sparkContext._jvm
+        hadoop: Any = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
+        system = hadoop.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration())
+        return int(system.getFileStatus(hadoop).getModificationTime())
+
+
+def _file_literal(path: str) -> str:
+    """A path of ``inputFiles`` as ``_metadata.file_path`` spells it: the same but for the slashes of local files."""
+    text = re.sub("^file:/+", "file:/", path)
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _compared_type(comparison: Any) -> str:
+    """The type in which an analysed comparison compares."""
+    schema = {"type": "struct", "fields": [{"name": "x", "nullable": True, "metadata": {}}]}
+    schema["fields"][0]["type"] = json.loads(comparison.left().dataType().json())  # type: ignore[index]
+    return type_text(StructType.fromJson(schema).fields[0].dataType)

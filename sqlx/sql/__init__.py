@@ -1,0 +1,1 @@
+"""The language as text: tokens, statements read into blocks and clauses, each with its span."""

@@ -1,0 +1,221 @@
+"""The dialect: sqlglot's Spark plus our words, and the token stream that every phase of the front end reads.
+
+Stock sqlglot reads ``FROM a AS OF JOIN b`` as an alias named ``OF`` and rewrites parts of Spark 4.3 that it does not
+know, so nothing is ever regenerated from its trees: the front end works on spans of the user's own text. The dialect
+is a subclass; no other dialect in the process is touched.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import TokenType
+
+_WORD = re.compile(r"[^\W\d]\w*|\d+[^\W\d]\w*")
+_PIECE = re.compile(r"\S+")
+_STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.NATIONAL_STRING})
+
+#: Two words that begin a clause of ours; Spark 4.3 refuses each of them there, so neither may become an alias.
+CLAUSE_PAIRS = frozenset(
+    {
+        ("AS", "OF"),
+        ("DEDUPLICATE", "WITHIN"),
+        ("EMIT", "FINAL"),
+        ("EMIT", "CHANGES"),
+        ("EMIT", "EVERY"),
+        ("EMIT", "ON"),
+        ("EMIT", "AFTER"),
+        ("EMIT", "CORRECTIONS"),
+        ("GRACE", "PERIOD"),
+        ("GRACE", "INTERVAL"),
+        ("TIES", "BY"),
+        ("KNOWN", "AS"),
+        ("WITH", "REASON"),
+        ("LATE", "TO"),
+        ("TOLERANCE", "INTERVAL"),
+    }
+)
+
+
+class TemporalParser(SparkParser):
+    """sqlglot's Spark parser with guarded aliases: a clause of ours is never read as the name of a table."""
+
+    def _parse_table_alias(self, alias_tokens: Any = None) -> Any:
+        this, following = self._curr, self._next
+        if this and following and (this.text.upper(), following.text.upper()) in CLAUSE_PAIRS:
+            return None
+        return super()._parse_table_alias(alias_tokens=alias_tokens)
+
+
+class SparkTemporal(Spark):
+    """Spark SQL that knows time. Registered with sqlglot as the plug-in dialect ``spark_temporal``."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens; what follows EXPLAIN, SHOW or CALL is text like any other, not one opaque string."""
+
+        COMMANDS: ClassVar[Any] = set()
+
+    Parser = TemporalParser
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of the user's text; ``text[start:end]`` is exactly what was written.
+
+    Attributes:
+        text: the text as written, quotes included.
+        word: upper case for an unquoted word, else "" (so a quoted name is never a keyword).
+        kind: "word", "quoted", "string", "number" or "op".
+    """
+
+    text: str
+    word: str
+    kind: str
+    start: int
+    end: int
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the token can name something: an unquoted word or a quoted identifier."""
+        return self.kind in ("word", "quoted")
+
+    @property
+    def name(self) -> str:
+        """The name that the token spells, without quotes."""
+        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of character offsets in the statement."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        """The text in the span."""
+        return text[self.start : self.end]
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Start and end, as errors take them."""
+        return self.start, self.end
+
+
+class LexicalError(ValueError):
+    """The text cannot be split into tokens (an open string or comment); Spark's own message is better than ours."""
+
+
+def _kind(token_type: TokenType, text: str) -> str:
+    if token_type in _STRINGS or text[0] in "'\"" or (text[-1] in "'\"" and len(text) > 1):
+        return "string"
+    if text[0] == "`":
+        return "quoted"
+    if _WORD.fullmatch(text):
+        return "word"
+    return "number" if token_type == TokenType.NUMBER else "op"
+
+
+@lru_cache(maxsize=64)
+def tokenize(text: str) -> tuple[Token, ...]:
+    """Split Spark SQL text into tokens with exact offsets; comments and hints are left out.
+
+    Raises:
+        LexicalError: a string, quoted name or comment is not closed.
+
+    >>> [t.text for t in tokenize("SELECT `a b`, 1L -- x")]
+    ['SELECT', '`a b`', ',', '1L']
+    """
+    try:
+        raw = SparkTemporal().tokenize(text)
+    except TokenError as error:
+        raise LexicalError(str(error)) from error
+    tokens: list[Token] = []
+    seen_end = -1
+    for item in raw:
+        start, end = item.start, item.end + 1
+        if start < seen_end or item.token_type == TokenType.HINT:
+            continue  # 1L is three sqlglot tokens over one span
+        seen_end = end
+        tokens.extend(_pieces(item.token_type, text, start, end))
+    return tuple(tokens)
+
+
+def _pieces(token_type: TokenType, text: str, start: int, end: int) -> list[Token]:
+    """A token; sqlglot's keywords of several words (GROUP BY) become one token a word."""
+    written = text[start:end]
+    kind = _kind(token_type, written)
+    if kind != "op" or not any(c.isspace() for c in written):
+        return [Token(written, written.upper() if kind == "word" else "", kind, start, end)]
+    found = []
+    for piece in _PIECE.finditer(written):
+        part = piece.group()
+        part_kind = _kind(TokenType.VAR, part)
+        word = part.upper() if part_kind == "word" else ""
+        found.append(Token(part, word, part_kind, start + piece.start(), start + piece.end()))
+    return found
+
+
+def tokenize_span(text: str, span: Span | None) -> tuple[Token, ...]:
+    """The tokens of the statement that stand in a span."""
+    if span is None:
+        return ()
+    return tuple(t for t in tokenize(text) if span.start <= t.start and t.end <= span.end)
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return f"`{name.replace('`', '``')}`"
+
+
+# Splits a script into its statements, for Spark, the command line and replay alike.
+
+
+def statement_spans(text: str) -> list[Span]:
+    """The statements of a script, split at semicolons; BEGIN … END of a compound statement is one.
+
+    >>> [s.of("SELECT 1; SELECT ';' ;") for s in statement_spans("SELECT 1; SELECT ';' ;")]
+    ['SELECT 1', "SELECT ';'"]
+    """
+    spans: list[Span] = []
+    start: int | None = None
+    end = depth = 0
+    for token in tokenize(text):
+        if token.text == ";" and depth == 0:
+            if start is not None:
+                spans.append(Span(start, end))
+            start = None
+            continue
+        if start is None:
+            start = token.start
+            depth = 1 if token.word == "BEGIN" else 0
+        elif depth:
+            depth += (token.word in ("BEGIN", "CASE", "IF", "WHILE", "LOOP", "REPEAT", "FOR")) - (token.word == "END")
+        end = token.end
+    return [*spans, Span(start, end)] if start is not None else spans
+
+
+# The words that end or begin something in a FROM clause: none of them names a relation there without AS.
+
+
+TAIL_WORDS = frozenset(
+    "WHERE GROUP HAVING ORDER LIMIT OFFSET WINDOW QUALIFY UNION EXCEPT INTERSECT MINUS SORT CLUSTER DISTRIBUTE "
+    "SELECT INSERT MAP REDUCE".split()
+)
+JOIN_WORDS = frozenset({"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "OUTER", "ASOF"})
+NO_ALIAS = (
+    TAIL_WORDS
+    | (JOIN_WORDS - {"ASOF"})
+    | frozenset("ON USING LATERAL TABLESAMPLE PIVOT UNPIVOT FOR WATERMARK MATCH_CONDITION WHEN SET".split())
+)
+QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
+AFTER_QUERY = frozenset(
+    {"UNION", "EXCEPT", "INTERSECT", "MINUS", "ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE"}
+)
+TRAVEL_WORDS = frozenset({"SYSTEM_TIME", "SYSTEM_VERSION", "TIMESTAMP", "VERSION"})

@@ -1,0 +1,213 @@
+"""Runs a script as a live stream on Spark: its records become Parquet files, cut into micro-batches, in one order.
+
+Every definition gets a column that numbers the records across all inputs, and SEQUENCE BY it, so that the interleaving
+is that of the records. A script that brings a SEQUENCE BY of its own is run with one record a micro-batch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sqlx.replay.script import Script, plain
+from sqlx.replay.types import SparkType, parse_type, reader_of
+from sqlx.sql.definitions import parse_definition
+from sqlx.sql.parser import scan
+from udtf.spark.stream_conf import stream_conf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from catalog.definitions import Definition
+    from catalog.entries import Entry
+
+SEQUENCE = "__sequence"
+_EPOCH_S = 1_700_000_000
+_numbers = count(1)
+_LATER = re.compile(r"\s(APPLY\s+AS\s+DELETE|HISTORY\s+RETENTION|LATE\s+TO|TBLPROPERTIES)\b", re.IGNORECASE)
+_SIMPLE = {
+    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"), "void": pa.int32(),
+}  # fmt: skip
+
+Records = list[tuple[str, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class LiveAnswer:
+    """What a run gave.
+
+    Attributes:
+        columns: names of the result's columns.
+        rows: the rows in the order in which micro-batches gave them.
+        counters: the operators' counters, summed over operators and micro-batches; gauges are those of the last one.
+    """
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    counters: dict[str, int]
+
+
+def has_own_sequence(script: Script) -> bool:
+    """Whether a definition of the script says by itself how rows arrive."""
+    return any(entry.sequence_by is not None for entry in script.pushed.values())
+
+
+def run_live(
+    spark: SparkSession,
+    script: Script,
+    records: Records,
+    cuts: Sequence[int],
+    query: str = "",
+    tasks: int = 1,
+    conf: Mapping[str, str] | None = None,
+) -> LiveAnswer:
+    """Run a script's query live.
+
+    Args:
+        spark: a session of ours; a session of its own is made of it.
+        script: definitions and one query.
+        records: (definition, row) in order of arrival.
+        cuts: how many records each micro-batch has; the last takes the rest.
+        query: the query's text.
+        tasks: TASKS of the query.
+        conf: further settings of that session.
+
+    Raises:
+        PySparkException: the query is refused, or fails.
+    """
+    session = spark.newSession()
+    for name, value in {**stream_conf(session, tasks), "sqlx.tasks": str(tasks), **(conf or {})}.items():
+        session.conf.set(name, value)
+    with tempfile.TemporaryDirectory(prefix="sqlx-live-") as folder:
+        for name in script.pushed:
+            (Path(folder) / name).mkdir()
+        _write(Path(folder), script, records, cuts)
+        for statement in script.definitions:
+            session.sql(_over_files(statement, script, Path(folder)))
+        return _run(session, query, {*script.pushed, *script.derived}, Path(folder) / "checkpoint")
+
+
+def _live_text(query: str, names: set[str]) -> str:
+    """The query with STREAM before the first definition that it reads: one is enough for all to be live."""
+    relations = scan(query).relations()
+    ours = [r for r in relations if ".".join(r.parts).lower() in names]
+    if any(r.stream for r in relations) or not ours:
+        return query
+    start = min(r.span.start for r in ours)
+    return f"{query[:start]}STREAM {query[start:]}"
+
+
+def _run(session: SparkSession, query: str, names: set[str], checkpoint: Path) -> LiveAnswer:
+    frame = session.sql(_live_text(query, names))
+    kept = [place for place, name in enumerate(frame.columns) if name != SEQUENCE]
+    rows: list[tuple[Any, ...]] = []
+    name = f"sqlx_live_{next(_numbers)}"
+    # NB: the memory sink wants names that differ, a query of ours need not have them.
+    numbered = frame.toDF(*[f"c{place}" for place in range(len(frame.columns))])
+    writer = numbered.writeStream.format("memory").queryName(name).option("checkpointLocation", str(checkpoint))
+    running = writer.trigger(availableNow=True).start()
+    with _stopped(running):
+        running.awaitTermination()
+        rows = [tuple(row[place] for place in kept) for row in session.table(name).collect()]
+    return LiveAnswer([frame.columns[place] for place in kept], rows, _counters(running))
+
+
+@contextmanager
+def _stopped(running: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        running.stop()
+
+
+def _counters(running: Any) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for progress in running.recentProgress:
+        for row in progress.observedMetrics.values():
+            for name, value in row.asDict().items():
+                is_gauge = name.startswith(("buffered", "state", "max_"))
+                total[name] = (value or 0) if is_gauge else total.get(name, 0) + (value or 0)
+    return total
+
+
+def _write(folder: Path, script: Script, records: Records, cuts: Sequence[int]) -> None:
+    """A file per definition and micro-batch, also where it is empty: one file of each makes one micro-batch."""
+    start = 0
+    ends = [*cuts[:-1], len(records)] if cuts else [len(records)]
+    for number, size in enumerate(ends):
+        batch = list(enumerate(records))[start : min(start + size, len(records))]
+        start += size
+        for name, entry in script.pushed.items():
+            own = [(place, row) for place, (of, row) in batch if plain(of) == name]
+            path = folder / name / f"{number:06d}.parquet"
+            pq.write_table(_table(entry, own), path)
+            os.utime(path, (_EPOCH_S + number, _EPOCH_S + number))
+
+
+def _table(entry: Entry, rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
+    columns, fields = [], []
+    for column in entry.columns:
+        kind = parse_type(column.type)
+        given = [{name.lower(): value for name, value in row.items()}.get(column.name.lower()) for _, row in rows]
+        fields.append(pa.field(column.name, _arrow(kind)))
+        columns.append(pa.array([_arrow_value(reader_of(kind)(value), kind) for value in given], fields[-1].type))
+    columns.append(pa.array([place for place, _ in rows], pa.int64()))
+    return pa.Table.from_arrays(columns, schema=pa.schema([*fields, pa.field(SEQUENCE, pa.int64())]))
+
+
+def _arrow(kind: SparkType) -> pa.DataType:
+    if kind.name == "decimal":
+        return pa.decimal128(kind.precision, kind.scale)
+    if kind.name == "struct":
+        return pa.struct([pa.field(name, _arrow(inner)) for name, inner in kind.fields])
+    if kind.name == "array":
+        return pa.list_(_arrow(kind.fields[0][1]))
+    if kind.name == "map":
+        return pa.map_(_arrow(kind.fields[0][1]), _arrow(kind.fields[1][1]))
+    return _SIMPLE[kind.name]
+
+
+def _arrow_value(value: Any, kind: SparkType) -> Any:
+    """A value of replay as pyarrow takes it."""
+    return list(value.items()) if kind.name == "map" and value is not None else value
+
+
+def _over_files(statement: str, script: Script, folder: Path) -> str:
+    """A definition of columns only as a temporary one over the files of its records."""
+    definition = parse_definition(statement)
+    name = ".".join(definition.name).lower()  # type: ignore[union-attr]
+    if name not in script.pushed:
+        return _temporary(statement, definition)
+    end = definition.spans["COLUMNS"][1]  # type: ignore[union-attr]
+    close = statement.rindex(")", 0, end)
+    using = f" USING parquet OPTIONS (path '{folder / name}', maxFilesPerTrigger '1')"
+    text = f"{statement[:close]}, {SEQUENCE} BIGINT{statement[close:end]}{using}{statement[end:]}"
+    if script.pushed[name].sequence_by is None and script.pushed[name].valid_from is None:
+        text = _with_sequence(text)
+    return _temporary(text, definition)
+
+
+def _with_sequence(text: str) -> str:
+    """SEQUENCE BY the number, before the first clause that may follow it, else at the end."""
+    found = _LATER.search(text)
+    at = len(text) if found is None else found.start()
+    return f"{text[:at]} SEQUENCE BY {SEQUENCE}{text[at:]}"
+
+
+def _temporary(statement: str, definition: Definition | Any) -> str:
+    is_temporary = getattr(definition, "temporary", True)
+    return statement if is_temporary else statement.replace("CREATE ", "CREATE TEMPORARY ", 1)

@@ -1,0 +1,189 @@
+"""Micro-batches of live streams: numbers of a column, what was refused, where output rows come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from udtf.columns import compiled as column_loops
+from udtf.columns.arrays import ints_of, one_chunk, presence_of, truth_of
+from udtf.rules import ACCEPTED, FATES, UNSET, limit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from udtf.metrics import Metrics
+
+_DAY_US = 86_400_000_000
+_LAST_DAY = (2**63 - 1) // _DAY_US
+_FATE_NAMES = pa.array(FATES, pa.string())
+
+
+def micros_of(column: pa.Array) -> NDArray[np.int64]:
+    """A time column in microseconds, anything at NULLs."""
+    values = ints_of(column)
+    assert values is not None, "times of a stream are timestamps or dates"
+    return np.clip(values, -_LAST_DAY, _LAST_DAY) * _DAY_US if pa.types.is_date32(column.type) else values
+
+
+def micros_or(column: pa.Array, instead: int) -> NDArray[np.int64]:
+    """A time column in microseconds, with something instead of NULL."""
+    values, present = micros_of(column), presence_of(column)
+    return np.where(present, values, instead) if len(present) else values
+
+
+def is_present(column: pa.Array) -> NDArray[np.bool_]:
+    """Where a column is not NULL."""
+    present = presence_of(column)
+    return present if len(present) else np.ones(len(column), np.bool_)
+
+
+def keys_present(columns: Sequence[pa.Array]) -> NDArray[np.bool_]:
+    """Where no key column is NULL."""
+    present = is_present(columns[0])
+    for column in columns[1:]:
+        if column.null_count:
+            present = present & presence_of(column)
+    return present
+
+
+def keys_of(table: pa.Table, n_keys: int) -> list[pa.Array]:
+    """The key columns."""
+    return [one_chunk(table[f"__k{number}"]) for number in range(n_keys)]
+
+
+def hashes_of(table: pa.Table) -> NDArray[np.int64]:
+    """The hash of every key."""
+    hashes: NDArray[np.int64] = one_chunk(table["__hash"]).to_numpy()
+    return hashes
+
+
+def flags_of(table: pa.Table) -> NDArray[np.int8]:
+    """Of table rows: 2 for a tombstone, plus 1 where the filter over the table is true (6.8)."""
+    flags = np.ones(len(table), np.int8)
+    if "__pass" in table.column_names:
+        flags[~truth_of(one_chunk(table["__pass"]))] = 0
+    if "__deleted" in table.column_names:
+        flags += 2 * truth_of(one_chunk(table["__deleted"])).astype(np.int8)
+    return flags
+
+
+def puts_before(sides: NDArray[np.int8], is_accepted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each stream row, how many of the accepted table rows came before it."""
+    places = np.flatnonzero(sides == 0)
+    counts = np.zeros(len(is_accepted) + 1, np.int64)
+    np.cumsum(is_accepted, out=counts[1:])
+    before: NDArray[np.int64] = counts[places - np.arange(len(places))]
+    return before
+
+
+class Decided:
+    """Which rows of an input are accepted where nothing waits and nothing expires: A, 4.1, B9.
+
+    Args:
+        table: the input.
+        time: its time column.
+        n_keys: how many key columns it has.
+        now: its stream time before.
+        max_future_us: refuse rows further ahead of it.
+        keeps_null_keys: rows with a NULL key are accepted.
+
+    Attributes:
+        now: stream time after.
+        is_accepted: by row.
+        accepted: the rows.
+        has_key: by row.
+    """
+
+    def __init__(
+        self,
+        table: pa.Table,
+        time: str,
+        n_keys: int,
+        now: int | None,
+        max_future_us: int | None,
+        keeps_null_keys: bool = False,
+    ) -> None:
+        """Decide on every row."""
+        column = one_chunk(table[time])
+        times, has_time = micros_of(column), is_present(column)
+        self.has_key = keys_present(keys_of(table, n_keys))
+        admitted = np.ones_like(self.has_key) if keeps_null_keys else self.has_key
+        self._fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        before = UNSET if now is None else now
+        after = column_loops.decide_left(
+            times, has_time, admitted, before, limit(max_future_us), -1, self._fates, self._clock
+        )
+        self.now = None if after == UNSET else int(after)
+        self._times = pa.array(times, mask=~has_time)
+        self.is_accepted = self._fates == ACCEPTED
+        self.accepted = np.flatnonzero(self.is_accepted)
+
+    def refused(self, table: pa.Table, name: str) -> pa.Table:
+        """The other rows, as late rows of an operator."""
+        return refused(table, np.flatnonzero(~self.is_accepted), self._fates, self._times, self._clock, name)
+
+
+def count_refused(metrics: Metrics, late: Sequence[pa.Table]) -> None:
+    """Count late rows by reason."""
+    for table in late:
+        for reason in table["_reason"].value_counts().to_pylist() if len(table) else []:
+            metrics.add(reason["values"], reason["counts"])
+
+
+def refused(
+    table: pa.Table, rows: NDArray[np.int64], fates: NDArray[np.int8], times: pa.Array, clock: Any, name: str
+) -> pa.Table:
+    """The refused rows with the four columns of semantics.md B7.
+
+    Args:
+        table: the input.
+        rows: which of its rows are refused.
+        fates: of all rows.
+        times: of all rows in microseconds; NULL where they have none.
+        clock: stream time when each row came.
+        name: of the operator.
+    """
+    if not len(rows):
+        table, clock, times, fates = table.slice(0, 0), clock[:0], times[:0], fates[:0]
+    else:
+        table, clock, times, fates = table.take(pa.array(rows)), clock[rows], times.take(pa.array(rows)), fates[rows]
+    unset = clock == UNSET
+    unknown = unset | ~is_present(times)
+    lateness = np.where(unknown, 0, clock - times.fill_null(0).to_numpy(zero_copy_only=False))
+    late = table.append_column("_reason", _FATE_NAMES.take(pa.array(fates)))
+    late = late.append_column("_operator", pa.array([name] * len(rows), pa.string()))
+    late = late.append_column("_stream_time", pa.array(clock, mask=unset).cast(pa.timestamp("us", "UTC")))
+    return late.append_column("_lateness", pa.array(lateness, mask=unknown))
+
+
+def taken(column: pa.ChunkedArray, more: pa.ChunkedArray | None, rows: NDArray[np.int64]) -> pa.Array:
+    """Some rows of a column that may go on in another one; all of them cost nothing."""
+    whole = one_chunk(column)
+    if more is not None and len(more):
+        whole = pa.concat_arrays([whole, one_chunk(more)])
+    if len(rows) == len(whole) and np.array_equal(rows, np.arange(len(rows))):
+        return whole
+    return whole.take(pa.array(rows))
+
+
+def ordered(left: pa.Table, causes: NDArray[np.int64], count: int) -> tuple[list[Any], list[str]]:
+    """The order columns of each output row: those of the stream row that caused it, and its number within the cause."""
+    names = [f"__o{number}" for number in range(count)]
+    columns = [taken(left[name], None, causes) for name in names]
+    places = np.arange(len(causes))
+    is_first = np.ones(len(causes), np.bool_)
+    is_first[1:] = causes[1:] != causes[:-1]
+    firsts = np.maximum.accumulate(np.where(is_first, places, 0)) if len(causes) else places
+    return [*columns, pa.array(places - firsts)], [*names, f"__o{count}"]
+
+
+def table_of(columns: Sequence[Any], names: Sequence[str], rows: int) -> pa.Table:
+    """A table that keeps its number of rows without columns too."""
+    if names:
+        return pa.table(list(columns), names=list(names))
+    return pa.Table.from_struct_array(pa.array([{}] * rows, pa.struct([])))

@@ -1,0 +1,125 @@
+"""What record-by-record logics of live streams share: their state as segments, their rows as Python's values.
+
+Correct, and slower than what is compiled: every segment of the changelog holds all state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from udtf.columns.arrays import one_chunk
+from udtf.columns.batch import keys_of, micros_of, ordered, table_of
+from udtf.logic import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from udtf.logic import Kept, Logic
+    from udtf.record import Key, LateRow, Row, Update
+    from udtf.time import Micros
+
+_STATE: Final = "state"
+_STATE_PIECE: Final = 1 << 28  # one value of a column of bytes ends at 2 GB
+_STAMP: Final = pa.timestamp("us", "UTC")
+
+
+LogicT = TypeVar("LogicT", bound="Kept")
+
+
+class RecordBacked(Generic[LogicT]):
+    """A stream logic whose state is that of a record-by-record logic: each segment holds all of it.
+
+    Args:
+        logic: what answers.
+    """
+
+    def __init__(self, logic: LogicT) -> None:
+        """Start without state."""
+        self._logic = logic
+        self._bytes = 0
+
+    def snapshot(self) -> Segment:
+        """All state."""
+        state = self._logic.snapshot()
+        self._bytes = len(state)
+        pieces = [state[start : start + _STATE_PIECE] for start in range(0, len(state), _STATE_PIECE)]
+        return Segment({_STATE: pa.table({_STATE: pa.array(pieces, pa.large_binary())})}, {})
+
+    def apply(self, segment: Segment) -> None:
+        """Continue from a segment."""
+        state = b"".join(segment.tables[_STATE][_STATE].to_pylist())
+        self._bytes = len(state)
+        self._logic.restore(state)
+
+    @property
+    def stored_bytes(self) -> int:
+        """About what the state takes: as many bytes as it was written in."""
+        return self._bytes
+
+    def _counted(self, before: Mapping[str, int]) -> dict[str, int]:
+        """What was counted since `before`, and the bytes of the last snapshot."""
+        return {**self._logic.metrics.since(before), "state_bytes": self._bytes}
+
+
+def one_by_one(logic: Logic, rows: Sequence[Row]) -> tuple[list[int], list[Update], list[LateRow]]:
+    """Give rows to a logic one at a time: per update the number of the row that caused it, the updates, late rows."""
+    emissions = [logic.on_batch([row]) for row in rows]
+    causes = [number for number, one in enumerate(emissions) for _ in one.updates]
+    return causes, [u for one in emissions for u in one.updates], [row for one in emissions for row in one.late]
+
+
+def update_flags(updates: Sequence[Update]) -> dict[str, pa.Array]:
+    """Whether there was a row before each update, and whether there is one now."""
+    return {
+        "__was": pa.array([update.old is not None for update in updates], pa.bool_()),
+        "__is": pa.array([update.new is not None for update in updates], pa.bool_()),
+    }
+
+
+def key_columns(table: pa.Table, keys: Sequence[Sequence[Any]], n_keys: int) -> dict[str, pa.Array]:
+    """The first columns of keys, of the types that they have in the input."""
+    return {f"__k{n}": pa.array([key[n] for key in keys], table[f"__k{n}"].type) for n in range(n_keys)}
+
+
+def as_table(
+    columns: dict[str, pa.Array], table: pa.Table, causes: Sequence[int], emit_order: int, rows: int
+) -> pa.Table:
+    """Output columns as a table, with the order columns of the rows that caused it where they are wanted."""
+    if emit_order:
+        order, names = ordered(table, np.array(causes, np.int64), emit_order)
+        columns = columns | dict(zip(names, order, strict=True))
+    return table_of(list(columns.values()), list(columns), rows)
+
+
+def times_of(table: pa.Table) -> list[Micros | None]:
+    """The event times of rows, microseconds."""
+    time = one_chunk(table["__time"])
+    times: list[Micros | None] = pa.array(
+        micros_of(time), mask=time.is_null().to_numpy(zero_copy_only=False)
+    ).to_pylist()
+    return times
+
+
+def keys_in(table: pa.Table, n_keys: int) -> list[Key]:
+    """The keys of rows."""
+    return tuples([key.to_pylist() for key in keys_of(table, n_keys)], len(table))
+
+
+def tuples(columns: Sequence[list[Any]], rows: int) -> list[tuple[Any, ...]]:
+    """Columns of values as rows."""
+    return list(zip(*columns, strict=True)) if columns else [()] * rows
+
+
+def late_table(table: pa.Table, late: Sequence[LateRow]) -> pa.Table:
+    """The refused rows: the payload, and the columns of semantics.md B7; a row's number is the last of its payload."""
+    names = [name for name in table.column_names if name.startswith("_l")]
+    numbers = pa.array([row.row.payload[-1] for row in late], pa.int64())
+    columns = {name: one_chunk(table[name]).take(numbers) for name in names}
+    columns["_reason"] = pa.array([row.reason for row in late], pa.string())
+    columns["_operator"] = pa.array([row.operator for row in late], pa.string())
+    columns["_stream_time"] = pa.array([row.stream_time for row in late], pa.int64()).cast(_STAMP)
+    columns["_lateness"] = pa.array([row.lateness for row in late], pa.int64())
+    return pa.table(columns)

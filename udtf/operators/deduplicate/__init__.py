@@ -1,0 +1,1 @@
+"""Deduplication: rows without those that come again within an interval."""

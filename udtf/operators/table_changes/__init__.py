@@ -1,0 +1,1 @@
+"""The updates of an upsert table, with the old row and the new one."""
