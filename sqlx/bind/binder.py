@@ -60,10 +60,15 @@ class Arrival:
         )
 
     @property
+    def named(self) -> dict[str, str]:
+        """The names that operators read, and the expression of each."""
+        time = {} if self.time is None else {"__event_time": self.time}
+        return time | {f"__o{n}": expression for n, expression in enumerate(self.order)}
+
+    @property
     def items(self) -> list[str]:
-        """Select list items under the names that operators read."""
-        time = [] if self.time is None else [f"{self.time} AS __event_time"]
-        return time + [f"{expression} AS __o{n}" for n, expression in enumerate(self.order)]
+        """The same as select list items."""
+        return [f"{expression} AS {name}" for name, expression in self.named.items()]
 
 
 class NotLiveError(Exception):

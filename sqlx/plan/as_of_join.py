@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from sqlx.errors import BindError, TemporalParseError
 from sqlx.plan.context import Context
-from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, cast, result_columns, text_of
+from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, Projection, result_columns, text_of
 from sqlx.plan.nodes import AsOfJoin
 from sqlx.sql.expressions import Conjunct, split_conjuncts
 from sqlx.sql.intervals import duration
@@ -20,6 +20,7 @@ from udtf.operators.as_of_join.config import AsOfJoinConfig
 DEFAULT_RETENTION_US = 86_400_000_000
 _TIME_TYPES = frozenset({"timestamp", "timestamp_ntz", "date"})
 _UNORDERED = ("map<", "variant", "array<", "struct<", "boolean", "void", "interval")
+_TIMES = "TIMESTAMP, TIMESTAMP_NTZ or DATE"
 _MIRROR = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}
 _CAST_HINT = "Cast it: CAST(… AS TIMESTAMP), or timestamp_seconds(…), timestamp_millis(…) for numbers."
 
@@ -31,6 +32,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         super().__init__(context, join, inputs)
         assert join.as_of is not None
         self.clause: AsOfClause = join.as_of
+        self.direction, self.exclusive = self.clause.direction, bool(self.clause.exclusive)
         self.inequality: Conjunct | None = None
         self.as_of = self.version_time = ""
 
@@ -51,10 +53,9 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             TemporalParseError, BindError, UnsupportedError: what was written cannot be joined so.
         """
         ties = self._ties()
-        left_items, right_items = self._items([text for text, _ in ties])
+        left_side, right_side = self._sides([text for text, _ in ties])
         config = self._config(tuple(order for _, order in ties))
-        left = self.fragment(left_items, self.inputs.left_query)
-        right = self.fragment(right_items, self.inputs.right_query)
+        left, right = left_side.fragment(), right_side.fragment()
         columns = result_columns(left, right, config.with_reason)
         table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
         node = AsOfJoin(
@@ -75,22 +76,28 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             found.append("GRACE PERIOD plays no part in a batch query: every version is there.")
         return found
 
-    def _items(self, ties: list[str]) -> tuple[list[str], list[str]]:
-        """The select lists of both inputs."""
-        left, right = self.key_items()
-        as_of, version_time = self._times()
-        left.append(f"{as_of} AS __as_of")
-        right.append(f"{version_time} AS __time")
+    def _sides(self, ties: list[str]) -> tuple[Projection, Projection]:
+        """Both inputs, their keys and times in the types in which they are compared."""
+        left, right = self.projections()
+        left.add({"__as_of": self.as_of})
+        right.add({"__time": self.version_time})
         if self.clause.known is not None:
             known, seq = self._known(self.clause.known)
-            left.append(f"{known} AS __known")
-            right.append(f"{seq} AS __seq")
-        right += [f"{text} AS __tie{n}" for n, text in enumerate(ties)]
+            left.add({"__known": known})
+            right.add({"__seq": seq})
+        right.add({f"__tie{n}": text for n, text in enumerate(ties)})
         one_order = () if "__order1" in self.inputs.right.hidden or self.streaming else ("__order0",)
-        right += self.inputs.hidden_items(*one_order, "__arrival", "__deleted", "__pass")
-        left_carried, right_carried = self.inputs.arrival_items(as_of)
-        left_payload, right_payload = self.inputs.payload_items()
-        return left + left_carried + left_payload, right + right_carried + right_payload
+        right.add(self.inputs.hidden_items(*one_order, "__arrival", "__deleted", "__pass"))
+        for side, carried, payload in zip(
+            (left, right), self.inputs.arrival_items(self.as_of), self.inputs.payload_items(), strict=True
+        ):
+            side.add(carried)
+            side.add(payload)
+        self.cast_keys(left, right)
+        self._cast_times(left, right)
+        if self.clause.known is not None:
+            self._cast_known(left, right)
+        return left, right
 
     # times
 
@@ -159,28 +166,32 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             raise TemporalParseError(
                 "AS_OF_JOIN.CONFLICTING_OPTIONS", self.text, span, first="DIRECTION", second="a comparison", hint=hint
             )
-        self.clause.direction = "backward" if operator.startswith(">") else "forward"
-        self.clause.exclusive = "=" not in operator
+        self.direction = "backward" if operator.startswith(">") else "forward"
+        self.exclusive = "=" not in operator
         self.as_of, self.version_time = text_of(self.text, left), text_of(self.text, right)
 
-    def _times(self) -> tuple[str, str]:
-        """Both times in their common type.
+    def _cast_times(self, left: Projection, right: Projection) -> None:
+        """Cast both times to their common type.
 
         Raises:
             BindError: not times, or TOLERANCE on something that is not a time.
         """
-        left = self.schema([self.as_of], self.inputs.left_query)[0]
-        right = self.schema([self.version_time], self.inputs.right_query)[0]
-        common = self.common(left, right)
-        if self.clause.spelling in ("as_of", "system_time") and left not in _TIME_TYPES:
-            self._refuse_type("The AS OF expression", "TIMESTAMP, TIMESTAMP_NTZ or DATE", self.as_of, left, _CAST_HINT)
+        left_type, right_type = left.type_of("__as_of"), right.type_of("__time")
+        common = self.common(left_type, right_type)
+        if self.clause.spelling in ("as_of", "system_time") and left_type not in _TIME_TYPES:
+            self._refuse_type("The AS OF expression", _TIMES, self.as_of, left_type, _CAST_HINT)
         if common is None or common.startswith(_UNORDERED):
             found, hint = f"{self.as_of}` against `{self.version_time}", "Cast both to one type that has an order."
-            self._refuse_type("The comparison", "two values of one ordered type", found, f"{left} and {right}", hint)
+            types = f"{left_type} and {right_type}"
+            self._refuse_type("The comparison", "two values of one ordered type", found, types, hint)
         if self.clause.tolerance_us is not None and common not in _TIME_TYPES:
             span = self.clause.options["TOLERANCE"].pair
             raise BindError("AS_OF_JOIN.TOLERANCE_TYPE", self.text, span, type=common.upper())
-        return cast(self.as_of, left, common), cast(self.version_time, right, common)
+        is_event_time = left.items.get("__event_time") == self.as_of
+        left.cast("__as_of", common)
+        right.cast("__time", common)
+        if is_event_time:  # nothing shows it but this
+            left.items["__event_time"] = left.items["__as_of"]
 
     def _refuse_type(self, what: str, expected: str, found: str, type_name: str, hint: str) -> NoReturn:
         span = self.clause.options.get("KNOWN AS OF") if what.startswith("The KNOWN") else None
@@ -193,22 +204,30 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
     # options
 
     def _known(self, span: Span) -> tuple[str, str]:
-        """What was known when, and since when each version is known, in their common type (C4).
+        """What was known when, and since when each version is known (C4).
 
         Raises:
-            BindError: the table has no SEQUENCE BY that is a time.
+            BindError: the table has no SEQUENCE BY.
         """
-        seq = f"{quoted(self.inputs.right_name)}.__seq"
         known = self._left_expression(span)
         if "__seq" not in self.inputs.right.hidden:
             self._refuse_known("no SEQUENCE BY")
-        left, right = self.schema([known], self.inputs.left_query)[0], self.schema([seq], self.inputs.right_query)[0]
-        if right not in _TIME_TYPES:
-            self._refuse_known(f"SEQUENCE BY a {right.upper()}")
-        common = self.common(left, right)
-        if common is None or left not in _TIME_TYPES:
-            self._refuse_type("The KNOWN AS OF expression", "TIMESTAMP, TIMESTAMP_NTZ or DATE", known, left, _CAST_HINT)
-        return cast(known, left, common), cast(seq, right, common)
+        return known, f"{quoted(self.inputs.right_name)}.__seq"
+
+    def _cast_known(self, left: Projection, right: Projection) -> None:
+        """Cast both to their common type.
+
+        Raises:
+            BindError: SEQUENCE BY or what was known is no time.
+        """
+        left_type, right_type = left.type_of("__known"), right.type_of("__seq")
+        if right_type not in _TIME_TYPES:
+            self._refuse_known(f"SEQUENCE BY a {right_type.upper()}")
+        common = self.common(left_type, right_type)
+        if common is None or left_type not in _TIME_TYPES:
+            self._refuse_type("The KNOWN AS OF expression", _TIMES, left.items["__known"], left_type, _CAST_HINT)
+        left.cast("__known", common)
+        right.cast("__seq", common)
 
     def _refuse_known(self, found: str) -> NoReturn:
         span = self.clause.options["KNOWN AS OF"].pair
@@ -239,8 +258,8 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         left_columns, right_columns = self.inputs.payload_names()
         return AsOfJoinConfig(
             join="left" if self.is_left else "inner",
-            direction=self.clause.direction or "backward",
-            exclusive=bool(self.clause.exclusive),
+            direction=self.direction or "backward",
+            exclusive=self.exclusive,
             tolerance_us=self.clause.tolerance_us,
             has_known=self.clause.known is not None,
             ties=ties,
@@ -255,7 +274,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
 
     def _check_wait(self, retention_us: int | None) -> None:
         """KIP-923: history retention must be at least the grace period; looking forward waits the tolerance more."""
-        clause, looks_ahead = self.clause, self.clause.direction in ("forward", "nearest")
+        clause, looks_ahead = self.clause, self.direction in ("forward", "nearest")
         if self.streaming and looks_ahead:
             self._check_ahead()
         wait = (clause.grace_us or 0) + ((clause.tolerance_us or 0) if looks_ahead and self.streaming else 0)
@@ -271,7 +290,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         missing = " and ".join(name for name, value in options.items() if value is None)
         if missing:
             span = self.clause.options.get("DIRECTION") or self.clause.time or self.clause.head
-            direction = str(self.clause.direction).upper()
+            direction = str(self.direction).upper()
             raise BindError(
                 "AS_OF_JOIN.NEEDS_TOLERANCE_AND_GRACE", self.text, span.pair, direction=direction, missing=missing
             )

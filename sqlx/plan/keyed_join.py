@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.entries import Column, Entry
-from sqlx.bind.binder import Arrival, is_carried, is_order
+from sqlx.bind.binder import Arrival, Binder, is_carried, is_order
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed, stars
 from sqlx.bind.scope import Reference, Scope, Side, Visible
@@ -53,17 +53,17 @@ class Inputs:
         """The right side as a query of these items."""
         return f"SELECT {items} FROM ({self.right.sql}) AS {quoted(self.right_name)}"
 
-    def payload_items(self) -> tuple[list[str], list[str]]:
-        """The payload columns of both sides."""
+    def payload_items(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The payload columns of both sides, name to expression."""
         name = quoted(self.right_name)
-        left = [f"{quoted(v.name)}.{quoted(c.name)} AS _l{n}" for n, (v, c) in enumerate(self.left_needed)]
-        return left, [f"{name}.{quoted(c.name)} AS _r{n}" for n, c in enumerate(self.right_needed)]
+        left = {f"_l{n}": f"{quoted(v.name)}.{quoted(c.name)}" for n, (v, c) in enumerate(self.left_needed)}
+        return left, {f"_r{n}": f"{name}.{quoted(c.name)}" for n, c in enumerate(self.right_needed)}
 
-    def hidden_items(self, *names: str) -> list[str]:
-        """Those of the hidden columns that the right side has."""
+    def hidden_items(self, *names: str) -> dict[str, str]:
+        """Those of the hidden columns that the right side has, name to expression."""
         name = quoted(self.right_name)
         shown = {"__order0": "__arrival"}
-        return [f"{name}.{h} AS {shown.get(h, h)}" for h in names if h in self.right.hidden]
+        return {shown.get(h, h): f"{name}.{h}" for h in names if h in self.right.hidden}
 
     def payload_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the payload columns of both sides."""
@@ -77,15 +77,16 @@ class Inputs:
 
     # live rows
 
-    def arrival_items(self, otherwise: str) -> tuple[list[str], list[str]]:
+    def arrival_items(self, otherwise: str) -> tuple[dict[str, str], dict[str, str]]:
         """What live rows of both sides carry along; the left side's time is ``otherwise`` where nothing shows it."""
         arrival = self.arrival
         if arrival is None:
-            return [], []
+            return {}, {}
         orders = [h for h in self.right.hidden if h.startswith("__order")]
         name = quoted(self.right_name)
-        right = [f"{name}.{h} AS __o{n}" for n, h in enumerate(orders)]
-        return replace(arrival, time=arrival.time or otherwise).items, right
+        return replace(arrival, time=arrival.time or otherwise).named, {
+            f"__o{n}": f"{name}.{h}" for n, h in enumerate(orders)
+        }
 
     def arrival_behind(self, alias: str) -> Arrival | None:
         """What the rows of the result carry along: in the order of the left rows that caused them, then numbered."""
@@ -269,57 +270,79 @@ class KeyedJoinBuilder:
 
     # types
 
-    def schema(self, expressions: list[str], query: Callable[[str], str]) -> list[str]:
-        """The types of expressions over a side."""
-        items = ", ".join(f"{text} AS __x{n}" for n, text in enumerate(expressions))
-        return [c.type for c in self.ask(query(items))]
-
-    def ask(self, sql: str) -> tuple[Column, ...]:
-        """The columns of a query that must be fine by now.
-
-        Raises:
-            Exception: the engine's own, where it is not.
-        """
-        columns = self.binder.columns(sql)
-        if columns is None:
-            raise self.binder.refusal() or AssertionError(sql)
-        return columns
-
-    def fragment(self, items: list[str], query: Callable[[str], str]) -> Fragment:
-        """A side as a query of these items."""
-        sql = query(", ".join(items))
-        return Fragment(sql, self.ask(sql))
-
     def common(self, left: str, right: str) -> str | None:
         """The type in which both are compared, or None."""
         return left if left == right else self.binder.common_type(left, right)
 
-    def key_items(self) -> tuple[list[str], list[str]]:
-        """The key columns of both sides, cast to the type in which they are compared.
+    def projections(self) -> tuple[Projection, Projection]:
+        """Both sides, with their key columns."""
+        left, right = Projection(self.binder, self.inputs.left_query), Projection(self.binder, self.inputs.right_query)
+        for side, keys in ((left, self.parts.left_keys), (right, self.parts.right_keys)):
+            side.add({f"__k{n}": key for n, key in enumerate(keys or ["0"])})
+        return left, right
+
+    def cast_keys(self, left: Projection, right: Projection) -> None:
+        """Cast the keys of both sides to the type in which they are compared.
 
         Raises:
             BindError: two keys cannot be compared.
         """
-        left_keys, right_keys = self.parts.left_keys or ["0"], self.parts.right_keys or ["0"]
-        lefts = self.schema(left_keys, self.inputs.left_query)
-        rights = self.schema(right_keys, self.inputs.right_query)
-        items: tuple[list[str], list[str]] = ([], [])
-        for n, (left, right) in enumerate(zip(lefts, rights, strict=True)):
-            common = self.common(left, right)
+        for key in [name for name in left.items if name.startswith("__k") and name[3:].isdigit()]:
+            common = self.common(left.type_of(key), right.type_of(key))
             if common is None or common.startswith(("map<", "variant")):
                 raise BindError(
                     "KEYED_JOIN.KEY_TYPES", self.text, (self.join.on or self.join.span).pair,
-                    left=f"`{left_keys[n]}`", left_type=left.upper(),
-                    right=f"`{right_keys[n]}`", right_type=right.upper(),
+                    left=f"`{left.items[key]}`", left_type=left.type_of(key).upper(),
+                    right=f"`{right.items[key]}`", right_type=right.type_of(key).upper(),
                 )  # fmt: skip
-            items[0].append(f"{cast(left_keys[n], left, common)} AS __k{n}")
-            items[1].append(f"{cast(right_keys[n], right, common)} AS __k{n}")
-        return items
+            left.cast(key, common)
+            right.cast(key, common)
 
 
-def cast(text: str, found: str, wanted: str) -> str:
-    """The expression in the wanted type."""
-    return text if found == wanted else f"CAST({text} AS {wanted})"
+class Projection:
+    """One side of a join as a query of named items.
+
+    Its types come from the query itself: the analyzer is asked once, and once more only where an item is cast.
+
+    Args:
+        binder: names and types.
+        query: from a select list to the query of the side.
+    """
+
+    def __init__(self, binder: Binder, query: Callable[[str], str]) -> None:
+        self._binder, self._query = binder, query
+        self.items: dict[str, str] = {}
+        self._types: dict[str, str] = {}
+        self._asked: Fragment | None = None
+
+    def add(self, items: Mapping[str, str]) -> None:
+        """Further items: name to expression."""
+        self.items.update(items)
+
+    def type_of(self, name: str) -> str:
+        """The type of an item as it was written."""
+        if not self._types:
+            self._types = {column.name: column.type for column in self.fragment().columns}
+        return self._types[name]
+
+    def cast(self, name: str, wanted: str) -> None:
+        """Cast an item where its type is another one."""
+        if self.type_of(name) != wanted:
+            self.items[name] = f"CAST({self.items[name]} AS {wanted})"
+
+    def fragment(self) -> Fragment:
+        """The side as a query.
+
+        Raises:
+            Exception: the engine's own, where it refuses it.
+        """
+        sql = self._query(", ".join(f"{expression} AS {name}" for name, expression in self.items.items()))
+        if self._asked is None or self._asked.sql != sql:
+            columns = self._binder.columns(sql)
+            if columns is None:
+                raise self._binder.refusal() or AssertionError(sql)
+            self._asked = Fragment(sql, columns)
+        return self._asked
 
 
 def text_of(text: str, tokens: tuple[Token, ...]) -> str:

@@ -29,18 +29,20 @@ class TableLookupBuilder(KeyedJoinBuilder):
         Raises:
             BindError, UnsupportedError: what was written cannot be joined so.
         """
-        left_items, right_items = self.key_items()
+        left_side, right_side = self.projections()
         left_payload, right_payload = self.inputs.payload_items()
-        right_items += self.inputs.hidden_items("__deleted", "__pass")
         left_columns, right_columns = self.inputs.payload_names()
+        right_side.add(self.inputs.hidden_items("__deleted", "__pass"))
         if self.is_left and self.parts.further:  # a NULL payload may be a row, or none: the flag tells
             right_columns = (*right_columns, f"r{len(right_columns)}")
-            right_payload.append(f"true AS {right_columns[-1]}")
-        left_carried, right_carried = self.inputs.arrival_items("CAST(NULL AS TIMESTAMP)")
+            right_payload[right_columns[-1]] = "true"
         if self.inputs.arrival is not None:
-            right_items += self.inputs.hidden_items("__time")
-        left = self.fragment(left_items + left_carried + left_payload, self.inputs.left_query)
-        right = self.fragment(right_items + right_carried + right_payload, self.inputs.right_query)
+            right_side.add(self.inputs.hidden_items("__time"))
+        left_carried, right_carried = self.inputs.arrival_items("CAST(NULL AS TIMESTAMP)")
+        left_side.add(left_carried | left_payload)
+        right_side.add(right_carried | right_payload)
+        self.cast_keys(left_side, right_side)
+        left, right = left_side.fragment(), right_side.fragment()
         config = TableLookupConfig(
             join="left" if self.is_left else "inner",
             n_keys=max(1, len(self.parts.left_keys)),

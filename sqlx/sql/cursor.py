@@ -23,16 +23,11 @@ class Cursor:
     def __init__(self, text: str, tokens: tuple[Token, ...], index: int = 0, stop: int | None = None) -> None:
         self.text, self.tokens = text, tokens
         self.stop = len(tokens) if stop is None else stop
-        self._index = index
+        self.index = index
 
-    @property
-    def index(self) -> int:
-        """Index of the next token; never past the end, however far a reader steps."""
-        return self._index
-
-    @index.setter
-    def index(self, index: int) -> None:
-        self._index = min(index, self.stop)
+    def step(self, count: int = 1) -> None:
+        """Step over tokens; never past the end, however far a reader steps."""
+        self.index = min(self.index + count, self.stop)
 
     @property
     def done(self) -> bool:
@@ -46,13 +41,13 @@ class Cursor:
 
     def word(self, ahead: int = 0) -> str:
         """The upper-case word there, or ""."""
-        token = self.peek(ahead)
-        return token.word if token else ""
+        at = self.index + ahead
+        return self.tokens[at].word if at < self.stop else ""
 
     def symbol(self, ahead: int = 0) -> str:
         """The text of the operator there, or ""."""
-        token = self.peek(ahead)
-        return token.text if token and token.kind == "op" else ""
+        at = self.index + ahead
+        return self.tokens[at].symbol if at < self.stop else ""
 
     def at(self, *words: str) -> bool:
         """Whether exactly these words follow."""
@@ -62,13 +57,13 @@ class Cursor:
         """Step over these words if they follow."""
         if not self.at(*words):
             return False
-        self.index += len(words)
+        self.step(len(words))
         return True
 
     def next(self) -> Token:
         """Step over one token and return it."""
         token = self.tokens[self.index]
-        self.index += 1
+        self.step()
         return token
 
     @property
@@ -139,7 +134,7 @@ class Cursor:
         """
         parts = [self.expect_name(what)]
         while self.symbol() == ".":
-            self.index += 1
+            self.step()
             parts.append(self.expect_name(behind))
         return parts
 
@@ -151,7 +146,7 @@ class Cursor:
         """
         found = [self.skip_expression()]
         while self.symbol() == ",":
-            self.index += 1
+            self.step()
             found.append(self.skip_expression())
         return found
 
@@ -173,7 +168,7 @@ class Cursor:
 
     def skip_group(self) -> None:
         """Step over a group in parentheses or brackets, or over one token."""
-        self.index = (self.closing() if self.symbol() in _OPEN else self.index) + 1
+        self.index = min((self.closing() if self.symbol() in _OPEN else self.index) + 1, self.stop)
 
     def skip_expression(self) -> Span:
         """Step over one expression: it ends where two operands stand side by side, or at a comma or parenthesis.
@@ -208,13 +203,13 @@ class Cursor:
         elif word == "INTERVAL":
             self._skip_interval()
         elif (symbol and symbol not in ("(", "[", "?", "*")) or word == "NOT":
-            self.index += 1
+            self.step()
             return False
         else:
             self.skip_group()
             following = self.peek()
             if word in _LITERAL_TYPES and following and following.kind == "string":
-                self.index += 1
+                self.step()
         return True
 
     def _operator(self) -> bool:
@@ -224,7 +219,7 @@ class Cursor:
             self.skip_group()
             return True
         if symbol == "::":
-            self.index += 2
+            self.step(2)
             if self.symbol() == "(":
                 self.skip_group()
             return True
@@ -234,7 +229,7 @@ class Cursor:
             return False
         if self.take("NOT"):  # x NOT IN (…)
             return True
-        self.index += 1
+        self.step()
         return False
 
     def _is_test(self) -> bool:
@@ -242,7 +237,7 @@ class Cursor:
         self.take("NOT")
         if self.take("DISTINCT", "FROM"):
             return False
-        self.index += 1
+        self.step()
         return True
 
     def _skip_case(self) -> None:
@@ -257,16 +252,16 @@ class Cursor:
 
     def _skip_interval(self) -> None:
         """INTERVAL, then values with units ('1' DAY 2 HOURS, '1 02' DAY TO HOUR), or one string."""
-        self.index += 1
+        self.step()
         while not self.done:
             while self.symbol() in ("-", "+"):
-                self.index += 1
+                self.step()
             self.skip_group()
             if self.word() not in _UNITS:
                 return
-            self.index += 1
+            self.step()
             if self.word() == "TO":
-                self.index += 2
+                self.step(2)
             following = self.peek()
             if following is None or following.kind not in ("number", "string") or self.word(1) not in _UNITS:
                 return

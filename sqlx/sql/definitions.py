@@ -38,14 +38,14 @@ class ListReader:
         if self.cursor.symbol() != "(":
             self.cursor.fail("`(`")
         self.cursor.closing()
-        self.cursor.index += 1
+        self.cursor.step()
         read_item()
         while self.cursor.symbol() == ",":
-            self.cursor.index += 1
+            self.cursor.step()
             read_item()
         if self.cursor.symbol() != ")":
             self.cursor.fail("`,` or `)`")
-        self.cursor.index += 1
+        self.cursor.step()
 
     def name_list(self, clause: str) -> tuple[str, ...]:
         found: list[str] = []
@@ -80,7 +80,7 @@ class ListReader:
             if depth == 0 and symbol in (",", ")"):
                 break
             depth += symbol.count("<") + (symbol == "(") - symbol.count(">") - (symbol == ")")
-            self.cursor.index += 1
+            self.cursor.step()
         return self.cursor.span_from(start).of(self.cursor.text) if self.cursor.index > start else ""
 
     def qualified(self, what: str) -> tuple[str, tuple[str, ...]]:
@@ -96,7 +96,7 @@ class ListReader:
             start = self.cursor.index
             key = self.key_text()
             has_equals = self.cursor.symbol() == "="
-            self.cursor.index += has_equals
+            self.cursor.step(has_equals)
             if not has_equals and needs_equals:
                 self.cursor.fail("`=`")
             found.append((key, self.value_text()))
@@ -114,7 +114,7 @@ class ListReader:
     def value_text(self) -> str:
         token = self.cursor.peek()
         sign = "-" if token is not None and token.text == "-" else ""
-        self.cursor.index += bool(sign)
+        self.cursor.step(bool(sign))
         token = self.cursor.peek()
         if token is None or token.kind == "op":
             self.cursor.fail("a value")
@@ -282,7 +282,7 @@ class Clauses(ListReader):
         clause = self._head()
         if clause is None:
             self._unknown()
-        self.cursor.index += len(_HEADS[clause])
+        self.cursor.step(len(_HEADS[clause]))
         if clause in self.spans:
             head = self.cursor.span_from(start).pair
             raise self.error("DEFINITION.CLAUSE_TWICE", head, clause=clause)
@@ -295,7 +295,7 @@ class Clauses(ListReader):
         word = self.cursor.word()
         for words in _HEADS.values():
             if word == words[0]:
-                self.cursor.index += next(n for n, w in enumerate(words) if self.cursor.word(n) != w)
+                self.cursor.step(next(n for n, w in enumerate(words) if self.cursor.word(n) != w))
                 self.cursor.fail(" ".join(words[1:]))
         token = self.cursor.next()
         suggestion = did_you_mean(token.text, CLAUSES)
@@ -322,7 +322,7 @@ class Clauses(ListReader):
         if self.cursor.take("SCD2", "TABLE"):
             self.spans["SCD2"] = self.cursor.span_from(start).pair
         elif self.cursor.word() == "STREAM" and self._stream_is_keyword():
-            self.cursor.index += 1
+            self.cursor.step()
             self.values["from_stream"] = True
         self._relation()
         self._alias()
@@ -331,7 +331,7 @@ class Clauses(ListReader):
         following = self.cursor.peek(1)
         if following is None:
             return False
-        self.cursor.index += 1
+        self.cursor.step()
         is_name = following.text == "(" or (following.is_name and self._head() is None)
         self.cursor.index -= 1
         return is_name
@@ -356,7 +356,7 @@ class Clauses(ListReader):
         if self.cursor.word() != "AS" or named is None or not named.is_name or named.word in _QUERY_WORDS:
             return
         start = self.cursor.index
-        self.cursor.index += 2
+        self.cursor.step(2)
         self.values["alias"] = named.name
         if self.cursor.symbol() == "(":  # new names for the columns: the relation becomes a query
             self.cursor.skip_group()
@@ -465,7 +465,7 @@ def _create(cursor: Cursor) -> Definition | None:
     kind = _kind(cursor, _KINDS)
     if kind is None:
         if cursor.word() in ("VERSIONED", "UPSERT") and not is_global:
-            cursor.index += 1
+            cursor.step()
             cursor.fail("TABLE")
         return None
     if is_global:
@@ -519,7 +519,7 @@ def _drop(cursor: Cursor) -> Drop | None:
     kind = _kind(cursor, _KINDS)
     if kind is None:
         if cursor.word() in ("VERSIONED", "UPSERT"):
-            cursor.index += 1
+            cursor.step()
             cursor.fail("TABLE")
         return None
     if_exists = _optional(cursor, "IF", "EXISTS")
@@ -660,7 +660,7 @@ def parse_streaming(text: str, tokens: tuple[Token, ...]) -> Statement | None:
     for action in ("DESCRIBE", "DESC", "STOP", "ALTER"):
         # DESCRIBE streaming query is Spark's: the column `query` of a table `streaming`
         if cursor.at(action, "STREAMING", "QUERY") and (action in ("STOP", "ALTER") or cursor.peek(3)):
-            cursor.index += 3
+            cursor.step(3)
             return _command(cursor, action)
     return None
 
@@ -681,11 +681,11 @@ def _create_streaming_table(cursor: Cursor) -> StreamingTable | None:
     words = [cursor.word(n) for n in range(5)]
     if words[1:3] != ["STREAMING", "TABLE"] and (words[1] != "OR" or words[3:5] != ["STREAMING", "TABLE"]):
         return None
-    cursor.index += 1
+    cursor.step()
     replace = cursor.take("OR", "REPLACE")
     if not replace and cursor.take("OR"):
         cursor.fail("REPLACE", "OR REPLACE starts anew; without it the query goes on from its checkpoint.")
-    cursor.index += 2
+    cursor.step(2)
     clauses = _Clauses(cursor)
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     if not if_not_exists and cursor.at("IF", "NOT"):
@@ -734,7 +734,7 @@ class _Clauses(ListReader):
         clause = self.cursor.word()
         if clause not in self.readers:
             self._unknown()
-        self.cursor.index += 1
+        self.cursor.step()
         if clause in self.spans:
             raise self.error("DEFINITION.CLAUSE_TWICE", self.cursor.span_from(start).pair, clause=clause)
         self.readers[clause]()
@@ -768,7 +768,7 @@ class _Clauses(ListReader):
         cursor = self.cursor
         if cursor.symbol() != "(":
             cursor.fail("`(`", "Write TRIGGER (AVAILABLE NOW) or TRIGGER (EVERY INTERVAL 10 SECONDS).")
-        cursor.index += 1
+        cursor.step()
         if cursor.take("AVAILABLE", "NOW"):
             self._set("trigger", Trigger(available_now=True))
         elif cursor.take("EVERY"):
@@ -778,7 +778,7 @@ class _Clauses(ListReader):
             cursor.fail("AVAILABLE NOW or EVERY and an interval")
         if cursor.symbol() != ")":
             cursor.fail("`)`")
-        cursor.index += 1
+        cursor.step()
 
     def _tasks(self) -> None:
         token = self.cursor.peek()

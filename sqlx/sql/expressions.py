@@ -116,7 +116,7 @@ def _step(cursor: Cursor) -> None:
     if cursor.symbol() == "(" and cursor.word(1) in _QUERY:
         cursor.skip_group()
     else:
-        cursor.index += 1
+        cursor.step()
 
 
 def _is_aggregate(cursor: Cursor) -> bool:
@@ -145,11 +145,11 @@ def _call(cursor: Cursor) -> AggregateCall:
         elif cursor.take("RESPECT", "NULLS"):
             respects = True
         elif cursor.at("WITHIN", "GROUP"):
-            cursor.index += 2
+            cursor.step(2)
             cursor.skip_group()
             is_plain = False
         elif cursor.at("FILTER") and cursor.symbol(1) == "(":
-            cursor.index += 1
+            cursor.step()
             condition = _filter(cursor)
         else:
             break
@@ -206,7 +206,7 @@ def find_inner(inner: Cursor, first: int) -> int | None:
 
 def _arguments(inner: Cursor) -> tuple[Span, ...]:
     if inner.symbol() == "*" or inner.done:
-        inner.index += 1
+        inner.step()
         return ()
     return tuple(inner.expressions())
 

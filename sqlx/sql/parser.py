@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NoReturn
 
 from sqlx.errors import TemporalParseError, UnsupportedError
@@ -207,7 +208,7 @@ class AsOfReader:
         if cursor.take("DIRECTION"):
             return self._direction(cursor, clause)
         if cursor.at("GRACE"):
-            cursor.index += 2 if cursor.at("GRACE", "PERIOD") else 1
+            cursor.step(2 if cursor.at("GRACE", "PERIOD") else 1)
             clause.grace_us = self._interval(cursor, "GRACE PERIOD")
             return "GRACE PERIOD"
         if cursor.take("TIES", "BY"):
@@ -232,20 +233,20 @@ class AsOfReader:
         direction = _DIRECTIONS.get(cursor.word())
         if direction is None:
             cursor.fail("BACKWARD, FORWARD or NEAREST")
-        cursor.index += 1
+        cursor.step()
         clause.direction = direction
         return "DIRECTION"
 
     def _sort_items(self, cursor: Cursor) -> tuple[Span, ...]:
         items: list[Span] = []
         while not items or cursor.symbol() == ",":
-            cursor.index += 1 if items else 0
+            cursor.step(1 if items else 0)
             start = cursor.index
             cursor.skip_expression()
             if cursor.word() in ("ASC", "DESC"):
-                cursor.index += 1
+                cursor.step()
             if cursor.at("NULLS") and cursor.word(1) in ("FIRST", "LAST"):
-                cursor.index += 2
+                cursor.step(2)
             items.append(cursor.span_from(start))
         return tuple(items)
 
@@ -295,7 +296,7 @@ class DeduplicateReader:
         """``FROM r |> DEDUPLICATE …`` is ``FROM r DEDUPLICATE …``; the cursor stands behind the FROM clause."""
         while self.is_pipe(cursor) and not item.joins:
             inner = item.relation
-            cursor.index += 1
+            cursor.step()
             clause = self.clause(cursor, level)
             span = Span(inner.span.start, cursor.last_end)
             item.relation = Relation("deduplicated", span, span, inner.parts, inner.alias)
@@ -304,13 +305,13 @@ class DeduplicateReader:
     def pipe(self, cursor: Cursor, level: Level) -> None:
         """One pipe operator ``|> DEDUPLICATE …`` behind others; the cursor stands before it."""
         start = cursor.index
-        cursor.index += 1
+        cursor.step()
         clause = self.clause(cursor, level)
         level.pipes.append(Pipe(cursor.span_from(start), clause))
 
     def is_pipe(self, cursor: Cursor) -> bool:
         """Whether ``|> DEDUPLICATE WITHIN`` follows."""
-        return cursor.symbol() == "|>" and (cursor.word(1), cursor.word(2)) == ("DEDUPLICATE", "WITHIN")
+        return cursor.symbol() == "|>" and cursor.word(1) == "DEDUPLICATE" and cursor.word(2) == "WITHIN"
 
     def clause(self, cursor: Cursor, level: Level) -> DeduplicateClause:
         """Read one clause; the cursor stands at DEDUPLICATE.
@@ -346,16 +347,16 @@ class DeduplicateReader:
     def _option(self, cursor: Cursor, clause: DeduplicateClause) -> str | None:
         """Read one option; its name, or None where none follows."""
         if self._is_time(cursor):
-            cursor.index += 2
+            cursor.step(2)
             clause.time = cursor.skip_expression()
             return "ON TIME"
         if cursor.at("KEEP") and cursor.word(1) in ("FIRST", "LAST"):
             clause.keeps_last = cursor.word(1) == "LAST"
-            cursor.index += 2
+            cursor.step(2)
             return "KEEP"
         if cursor.at("LATE") and cursor.word(1) in _LATE:
             clause.late = _LATE[cursor.word(1)]
-            cursor.index += 2
+            cursor.step(2)
             clause.late_to = self.reader.as_of.table_name(cursor) if clause.late == "to" else None
             return "LATE"
         return None
@@ -393,7 +394,7 @@ class FromReader:
         around, self.level = self.level, level
         found = [self._item(cursor, level)]
         while cursor.symbol() == ",":
-            cursor.index += 1
+            cursor.step()
             found.append(self._item(cursor, level))
         self.level = around
         return found
@@ -413,9 +414,9 @@ class FromReader:
     def _pivot(self, cursor: Cursor, item: FromItem) -> None:
         """A pivot closes what stands before it: its columns are new ones."""
         self.as_of.check_pivot(cursor, item)
-        cursor.index += 1
+        cursor.step()
         if cursor.word() in ("INCLUDE", "EXCLUDE"):
-            cursor.index += 2
+            cursor.step(2)
         cursor.skip_group()
         pivoted = Relation("other", Span(0, 0), Span(0, 0))
         self.name(cursor, pivoted)
@@ -429,7 +430,7 @@ class FromReader:
         start = cursor.index
         stream = self._is_stream(cursor)
         if stream:
-            cursor.index += 1
+            cursor.step()
         lateral = cursor.take("LATERAL")
         found = self._body(cursor, level, stream)
         found.stream, found.lateral = stream, lateral
@@ -490,7 +491,7 @@ class FromReader:
 
     def _values(self, cursor: Cursor, level: Level) -> Relation:
         start = cursor.index
-        cursor.index += 1
+        cursor.step()
         while True:
             first = cursor.index
             cursor.skip_expression()
@@ -502,7 +503,7 @@ class FromReader:
                 or (following.is_name and following.word not in ("STRUCT", "ROW"))
             ):
                 break
-            cursor.index += 1
+            cursor.step()
         span = cursor.span_from(start)
         return Relation("values", span, span)
 
@@ -516,17 +517,17 @@ class FromReader:
 
     def _extra(self, cursor: Cursor) -> None:
         if cursor.at("WITH") and cursor.symbol(1) == "(":
-            cursor.index += 1
+            cursor.step()
             cursor.skip_group()
         if cursor.take("TABLESAMPLE"):
             cursor.skip_group()
             if cursor.take("REPEATABLE"):
                 cursor.skip_group()
         if cursor.at("WATERMARK") and cursor.peek(1) is not None and cursor.word(1) not in NO_ALIAS:
-            cursor.index += 1
+            cursor.step()
             cursor.skip_expression()
             if cursor.take("AS"):
-                cursor.index += 1
+                cursor.step()
             if cursor.take("DELAY", "OF"):
                 cursor.skip_expression()
 
@@ -536,7 +537,7 @@ class FromReader:
             return
         start = cursor.index
         kind = cursor.word(ahead)
-        cursor.index += ahead + 3
+        cursor.step(ahead + 3)
         found.travel_time = cursor.skip_expression()
         found.travel, found.travel_kind = cursor.span_from(start), kind
 
@@ -563,7 +564,7 @@ class FromReader:
                 return None
         if token is None or not token.is_name or (not explicit and self._starts_clause(token, following)):
             return None
-        cursor.index += 2 if explicit else 1
+        cursor.step(2 if explicit else 1)
         return token
 
     def _starts_clause(self, token: Token, following: Token | None) -> bool:
@@ -598,7 +599,7 @@ class FromReader:
     def _join(self, cursor: Cursor, level: Level) -> Join:
         start = cursor.index
         words = self._join_words(cursor)
-        cursor.index += len(words)
+        cursor.step(len(words))
         head = cursor.span_from(start)
         kind = " ".join(w for w in words if w not in ("JOIN", "ASOF"))
         join = Join(kind, head, self.relation(cursor, level))
@@ -622,7 +623,7 @@ class FromReader:
             if cursor.symbol() == "(":
                 self.scanner.inside(cursor, level)
             else:
-                cursor.index += 1
+                cursor.step()
         if has_on and cursor.index > first + 1:
             join.on = cursor.span_from(first + 1)
 
@@ -636,11 +637,11 @@ class FromReader:
 
     def using(self, cursor: Cursor) -> tuple[Token, ...]:
         """``USING (a, b)``: the column tokens."""
-        cursor.index += 1
+        cursor.step()
         inner = Cursor(cursor.text, self.tokens, cursor.index + 1, cursor.closing())
         columns = [inner.expect_name("a column")]
         while inner.symbol() == ",":
-            inner.index += 1
+            inner.step()
             columns.append(inner.expect_name("a column"))
         cursor.skip_group()
         return tuple(columns)
@@ -657,8 +658,9 @@ _SET_WORDS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 _BEFORE_HIVE_FROM = frozenset({"AS", "EXPLAIN", "TEMPORAL", "EXTENDED", "FORMATTED", "ALL", "COST", "CODEGEN"})
 
 
+@lru_cache(maxsize=16)
 def scan(text: str) -> Level:
-    """The level of the whole statement, with everything inside.
+    """The level of the whole statement, with everything inside; a statement is read once, and nobody changes it.
 
     Args:
         text: one statement.
@@ -699,7 +701,7 @@ class Scanner:
             elif cursor.symbol() == "(":
                 self.inside(cursor, level)
             else:
-                cursor.index += 1
+                cursor.step()
         return level
 
     def _starts_query(self, cursor: Cursor, first: int, level: Level) -> bool:
@@ -724,7 +726,7 @@ class Scanner:
             name = cursor.expect_name("the name of a common table expression")
             columns = self.reader.column_list(cursor) if cursor.symbol() == "(" else ()
             if cursor.take("MAX", "RECURSION", "LEVEL"):
-                cursor.index += 1
+                cursor.step()
             if not cursor.take("AS") or cursor.symbol() != "(":
                 return  # not a CTE after all: Spark will say so
             stop = self.tokens[cursor.closing()].end
@@ -733,7 +735,7 @@ class Scanner:
             level.ctes.append(cte)
             if cursor.symbol() != ",":
                 return
-            cursor.index += 1
+            cursor.step()
 
     def inside(self, cursor: Cursor, parent: Level, cte: Cte | None = None) -> Level:
         """The level between the parenthesis at the position and its partner; the cursor moves behind it."""
@@ -750,14 +752,14 @@ class Scanner:
             if cursor.symbol() == "(":
                 self.inside(cursor, level)
             else:
-                cursor.index += 1
+                cursor.step()
 
     def _block(self, cursor: Cursor, level: Level) -> None:
         start = cursor.index
         pipe = cursor.word() == "FROM"
         select: Span | None = None
         if not pipe:
-            cursor.index += 1
+            cursor.step()
             select = self._until(cursor, level, TAIL_WORDS - {"SELECT", "MAP", "REDUCE"} | {"FROM"})
         items: list[FromItem] = []
         if cursor.symbol(1) != ";" and cursor.peek(1) is not None and cursor.take("FROM"):  # FROM at the end is a name
@@ -781,7 +783,7 @@ class Scanner:
             elif self.reader.deduplicate.is_pipe(cursor):
                 self.reader.deduplicate.pipe(cursor, level)
             else:
-                cursor.index += 1
+                cursor.step()
         return Span(start, cursor.last_end if cursor.index > first else start)
 
     def _is_operator(self, cursor: Cursor) -> bool:
@@ -821,16 +823,19 @@ _BYTES = {"BYTES": 1, "BYTE": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
 def read_tail(text: str, block: Block) -> QueryTail:
-    """The clauses behind the FROM clause of a block.
+    """The clauses behind the FROM clause of a block; they are read once, and kept in the block.
 
     Raises:
         TemporalParseError: one of ours is broken, or given twice.
     """
-    tokens = tokenize(text)
-    inside = [n for n, t in enumerate(tokens) if block.tail.start <= t.start and t.end <= block.tail.end]
-    if not inside or block.pipe:
-        return QueryTail()
-    return _TailReader(Cursor(text, tokens, inside[0], inside[-1] + 1)).read()
+    if block.clauses is None:
+        tokens, inside = tokenize(text), tokenize_span(text, block.tail)
+        if not inside or block.pipe:
+            block.clauses = QueryTail()
+        else:
+            first = tokens.index(inside[0])
+            block.clauses = _TailReader(Cursor(text, tokens, first, first + len(inside))).read()
+    return block.clauses
 
 
 class _TailReader:
@@ -898,7 +903,7 @@ class _TailReader:
     def _group(self) -> tuple[Span, ...]:
         found = [self._grouping()]
         while self.cursor.symbol() == ",":
-            self.cursor.index += 1
+            self.cursor.step()
             found.append(self._grouping())
         return tuple(found)
 
@@ -912,7 +917,7 @@ class _TailReader:
         if cursor.take("GROUPING", "SETS"):
             cursor.skip_group()
         elif cursor.word() == "WITH" and cursor.word(1) in _GROUPING_SETS:
-            cursor.index += 2
+            cursor.step(2)
         if not cursor.done and not self._starts_clause() and cursor.symbol() != ",":
             cursor.fail("`,` or a clause")
         return cursor.span_from(start)
@@ -980,11 +985,11 @@ def _kind(cursor: Cursor, start: int) -> EmitKind:
 def _option(cursor: Cursor, clause: EmitClause) -> str | None:
     """Read one option; its name, or None where none follows."""
     if cursor.at("AS"):
-        cursor.index += 1
+        cursor.step()
         clause.shape = _SHAPES.get(cursor.word())
         if clause.shape is None:
             cursor.fail("APPEND, UPSERT or CHANGELOG")
-        cursor.index += 1
+        cursor.step()
         return "AS"
     if cursor.take("BUFFER", "MAX"):
         return _buffer(cursor, clause)
@@ -1005,7 +1010,7 @@ def _buffer(cursor: Cursor, clause: EmitClause) -> str:
     number = cursor.peek()
     if number is None or number.kind != "number" or not number.text.isdigit():
         cursor.fail("a number of rows or bytes")
-    cursor.index += 1
+    cursor.step()
     unit = cursor.word()
     if unit in ("ROWS", "ROW"):
         clause.max_rows = int(number.text)
@@ -1013,7 +1018,7 @@ def _buffer(cursor: Cursor, clause: EmitClause) -> str:
         clause.max_bytes = int(number.text) * _BYTES[unit]
     else:
         cursor.fail("ROWS, BYTES, KB, MB or GB")
-    cursor.index += 1
+    cursor.step()
     return "BUFFER MAX ROWS" if unit in ("ROWS", "ROW") else "BUFFER MAX BYTES"
 
 
@@ -1021,12 +1026,9 @@ def items_of(text: str, span: Span | None) -> list[tuple[Token, ...]]:
     """The tokens between the commas of a list, such as a select list; parentheses are kept together."""
     if span is None:
         return []
-    tokens = tokenize(text)
     found: list[list[Token]] = [[]]
     depth = 0
-    for token in tokens:
-        if not (span.start <= token.start and token.end <= span.end):
-            continue
+    for token in tokenize_span(text, span):
         if token.kind == "op":
             depth += (token.text in "([{") - (token.text in ")]}")
             if token.text == "," and depth == 0:

@@ -227,6 +227,7 @@ class Block:
     Attributes:
         span: the whole block; select: the select list; tail: what follows the FROM clause.
         items: the comma-separated items of its FROM clause.
+        clauses: what its tail says, once it was read.
     """
 
     span: Span
@@ -235,6 +236,7 @@ class Block:
     tail: Span
     level: Level
     pipe: bool = False
+    clauses: QueryTail | None = None
 
 
 @dataclass

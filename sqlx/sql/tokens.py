@@ -8,9 +8,9 @@ is a subclass; no other dialect in the process is touched.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from bisect import bisect_left
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
@@ -19,6 +19,7 @@ from sqlglot.tokens import TokenType
 
 _WORD = re.compile(r"[^\W\d]\w*|\d+[^\W\d]\w*")
 _PIECE = re.compile(r"\S+")
+_NAMES = ("word", "quoted")
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.NATIONAL_STRING})
 
 #: Two words that begin a clause of ours; Spark 4.3 refuses each of them there, so neither may become an alias.
@@ -64,14 +65,16 @@ class SparkTemporal(Spark):
     Parser = TemporalParser
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token of the user's text; ``text[start:end]`` is exactly what was written.
 
     Attributes:
         text: the text as written, quotes included.
         word: upper case for an unquoted word, else "" (so a quoted name is never a keyword).
         kind: "word", "quoted", "string", "number" or "op".
+        name: the name that it spells, without quotes.
+        is_name: whether it can name something: an unquoted word or a quoted identifier.
+        symbol: the text of an operator, else "".
     """
 
     text: str
@@ -79,20 +82,12 @@ class Token:
     kind: str
     start: int
     end: int
-
-    @property
-    def is_name(self) -> bool:
-        """Whether the token can name something: an unquoted word or a quoted identifier."""
-        return self.kind in ("word", "quoted")
-
-    @property
-    def name(self) -> str:
-        """The name that the token spells, without quotes."""
-        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+    name: str
+    is_name: bool
+    symbol: str
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A half-open range of character offsets in the statement."""
 
     start: int
@@ -113,12 +108,12 @@ class LexicalError(ValueError):
 
 
 def _kind(token_type: TokenType, text: str) -> str:
+    if _WORD.fullmatch(text):
+        return "word"
     if token_type in _STRINGS or text[0] in "'\"" or (text[-1] in "'\"" and len(text) > 1):
         return "string"
     if text[0] == "`":
         return "quoted"
-    if _WORD.fullmatch(text):
-        return "word"
     return "number" if token_type == TokenType.NUMBER else "op"
 
 
@@ -151,22 +146,31 @@ def _pieces(token_type: TokenType, text: str, start: int, end: int) -> list[Toke
     """A token; sqlglot's keywords of several words (GROUP BY) become one token a word."""
     written = text[start:end]
     kind = _kind(token_type, written)
-    if kind != "op" or not any(c.isspace() for c in written):
-        return [Token(written, written.upper() if kind == "word" else "", kind, start, end)]
-    found = []
-    for piece in _PIECE.finditer(written):
-        part = piece.group()
-        part_kind = _kind(TokenType.VAR, part)
-        word = part.upper() if part_kind == "word" else ""
-        found.append(Token(part, word, part_kind, start + piece.start(), start + piece.end()))
-    return found
+    if kind != "op" or len(written) == 1 or len(written.split()) == 1:
+        return [_token(written, kind, start)]
+    pieces = _PIECE.finditer(written)
+    return [_token(piece.group(), _kind(TokenType.VAR, piece.group()), start + piece.start()) for piece in pieces]
+
+
+def _token(text: str, kind: str, start: int) -> Token:
+    word = text.upper() if kind == "word" else ""
+    name = text[1:-1].replace("``", "`") if kind == "quoted" else text
+    return Token(text, word, kind, start, start + len(text), name, kind in _NAMES, text if kind == "op" else "")
 
 
 def tokenize_span(text: str, span: Span | None) -> tuple[Token, ...]:
     """The tokens of the statement that stand in a span."""
     if span is None:
         return ()
-    return tuple(t for t in tokenize(text) if span.start <= t.start and t.end <= span.end)
+    tokens, starts = tokenize(text), _starts(text)
+    found = tokens[bisect_left(starts, span.start) : bisect_left(starts, span.end)]
+    return found[:-1] if found and found[-1].end > span.end else found
+
+
+@lru_cache(maxsize=64)
+def _starts(text: str) -> list[int]:
+    """Where the tokens of a statement begin, to find those of a span."""
+    return [token.start for token in tokenize(text)]
 
 
 def quoted(name: str) -> str:

@@ -179,14 +179,14 @@ def _partition(cursor: Cursor, name: str) -> list[Span]:
 def _comma(cursor: Cursor, name: str) -> None:
     if cursor.symbol() != ",":
         _form(cursor, name)
-    cursor.index += 1
+    cursor.step()
     _skip_name(cursor)
 
 
 def _skip_name(cursor: Cursor) -> None:
     """``SIZE => …``: arguments may be named, in their order."""
     if cursor.symbol(1) == "=>":
-        cursor.index += 2
+        cursor.step(2)
 
 
 def _form(cursor: Cursor, name: str) -> NoReturn:

@@ -59,7 +59,7 @@ def test_what_is_no_expression_is_refused(text: str) -> None:
 
 def test_a_cursor_never_leaves_its_tokens() -> None:
     at = cursor("a b")
-    at.index += 5
+    at.step(5)
     assert (at.index, at.done, at.peek(), at.word(), at.symbol(), at.last_end) == (2, True, None, "", "", 3)
     assert at.span_from(2).pair == (3, 3)
 
