@@ -1,10 +1,11 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-serving clean
 
 BIN := .venv/bin
-# Two sessions at once keep two cores busy where one waits for micro-batches.
-IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
+# As many sessions at once as cores and memory allow (tests/conftest.py).
+AT_ONCE := -n auto --dist loadgroup --no-loadscope-reorder
+GATE := not full and not dbt
 # The PySpark that runs is the one in .venv, whatever else the machine has.
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PYTHON
@@ -18,10 +19,18 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: check fast spark kafka compat ## all that CI checks
+test: check fast spark kafka compat ## all that CI checks, in at most 12 minutes on 2 cores
 
-check: lint ## ruff and mypy
+test-all: check fast docs test-compat test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
+	@$(BIN)/python .ci/compile_pyspark.py
+	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta"
+	$(MAKE) kafka GATE="not dbt"
+	$(MAKE) dbt demo
+
+check: lint ## ruff, mypy, the import contracts, and code that nothing calls
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/vulture
 
 lint: setup ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -30,19 +39,19 @@ lint: setup ## ruff: rules and format
 fast: setup ## the tests and doctests that need no Spark
 	$(BIN)/pytest -m "not spark and not kafka and not delta"
 
-spark: setup ## the tests that need Spark, in two processes (ARGS="-n 0" for one)
+spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 	@$(BIN)/python .ci/compile_pyspark.py
-	$(BIN)/pytest $(IN_TWO) -m "spark and not kafka and not delta and not dbt" $(ARGS)
+	$(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and $(GATE)" $(ARGS)
 
-compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, every twentieth live story
+compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat
-	.venv-4.2/bin/python -m pytest $(IN_TWO) -m compat $(ARGS) tests/spark
+	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat
 	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
 	@$(BIN)/python -m benchmarks.kafka_broker
-	.venv-4.2/bin/python -m pytest $(IN_TWO) -m "spark and not kafka and not delta"
+	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "spark and not kafka and not delta"
 	.venv-4.2/bin/python -m pytest -m "kafka or delta" tests/connectors
 
 test-wheel: setup ## the wheel in an empty environment: the doctor and the demo (installs 1 GB)
@@ -51,7 +60,7 @@ test-wheel: setup ## the wheel in an empty environment: the doctor and the demo 
 kafka: setup ## the tests of Kafka and Delta, with a real broker; fetches their jars once, into .cache
 	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
 	@$(BIN)/python -m benchmarks.kafka_broker
-	$(BIN)/pytest $(IN_TWO) -m "kafka or delta" tests/connectors
+	$(BIN)/pytest -n 2 --dist loadfile -m "(kafka or delta) and $(GATE)" tests/connectors
 
 dbt: setup ## the project in sql_examples/dbt through stock dbt: in process, and over Thrift against `sqlx serve`
 	@.ci/dbt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,31 +29,42 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 
 # The part of the Spark tests that the gate also runs on PySpark 4.2: what holds state, what reaches into Spark's own
-# parser, and every twentieth live story (test_live_semantics.py marks those itself). `make test-compat`
-# runs them all.
+# parser, and a live case of each operator. `make test-compat` runs them all.
 COMPAT = (
     "tests/spark/test_as_of_hosts.py",
     "tests/spark/test_hook.py",
     "tests/spark/test_stream_host.py",
 )
+COMPAT_LIVE = re.compile(r"test_live\[\w+/(immediate_left|first_in_the_interval|final_tumbling|upsert_table)\w*\]")
 
-
-# What takes longest goes first: of two processes neither then waits for the other at the end.
-LONG = ("tests/spark/test_live_semantics.py", "tests/spark/test_kills.py")
+# What takes longest goes first: of several processes none then waits for another at the end.
+LONG = ("tests/spark/test_kills.py", "tests/semantics/test_semantics.py", "tests/spark/test_serve.py")
+# The cases of one file that many processes may share; of all other files the tests share what a module has made.
+SHARED = {"tests/semantics/test_semantics.py": 16, "tests/test_worked_examples.py": 4}
+_GIB_A_PROCESS = 6  # a driver's JVM, its Python workers, and DuckDB beside them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--complete", action="store_true", help="rewrite golden files with what the tests got")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process a core; those of Spark, which wait for micro-batches half of their time, half as many more."""
+    cores = os.cpu_count() or 1
+    if "not spark" in str(config.option.markexpr):
+        return cores
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return max(1, min(cores + cores // 2, gib // _GIB_A_PROCESS))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """The fast tests run in two processes; Spark's share one session, and a single file is faster without a second."""
-    if hasattr(config, "workerinput"):  # one of the two: it starts no others
+    """All tests run in as many processes as the machine has room for; a single file is faster without a second."""
+    if hasattr(config, "workerinput"):  # one of them: it starts no others
         return
     is_fast = str(config.option.markexpr).startswith("not spark") and not config.option.file_or_dir
     if is_fast and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
-        config.option.numprocesses = 2
+        config.option.numprocesses = pytest_xdist_auto_num_workers(config)
         config.option.dist = "load"
 
 
@@ -60,11 +72,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever asks for the session is a Spark test: the marker cannot be forgotten. Long files come first."""
     items.sort(key=lambda item: LONG.index(item.location[0]) if item.location[0] in LONG else len(LONG))
-    for item in items:
+    for number, item in enumerate(items):
+        file = item.location[0]
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-        if item.get_closest_marker("spark") and item.location[0] in COMPAT:
+        if item.get_closest_marker("spark") and (file in COMPAT or COMPAT_LIVE.search(item.name)):
             item.add_marker("compat")
+        item.add_marker(pytest.mark.xdist_group(f"{file} {number % SHARED[file]}" if file in SHARED else file))
 
 
 @pytest.fixture(scope="session")

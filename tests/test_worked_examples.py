@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlx.replay.driver import Change, ReplayDriver
+from tests.harness.slt_live import check_live
 from udtf.state import NOT_PUT, VersionedStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CASES = json.loads(Path(__file__).with_name("data").joinpath("worked_examples.json").read_text(encoding="utf-8"))[
     "cases"
@@ -149,3 +153,14 @@ def test_each_call_of_the_store_has_its_answer(case: dict[str, Any], restarts: b
 def test_a_refused_put_says_so() -> None:
     store = VersionedStore(history_retention_us=10)
     assert [store.put("k", "new", 100), store.put("k", "old", 89)] == [-1, NOT_PUT]
+
+
+LIVE = [(c["id"], script_of(c["op"]), records(c)) for c in JOINS]
+LIVE += [(c["id"], deduplication(c["op"]), identified(c)) for c in DEDUPLICATIONS]
+
+
+@pytest.mark.full  # the gate runs cases of tests/semantics that reach the same
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("script", "given"), [pytest.param(*rest, id=name) for name, *rest in LIVE])
+def test_live_on_spark_is_replay(spark: SparkSession, script: str, given: list[tuple[str, dict[str, Any]]]) -> None:
+    check_live(spark, script, given)

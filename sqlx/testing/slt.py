@@ -29,7 +29,8 @@ A file holds one idea::
 * ``oracle``: the same query for DuckDB, over tables with the input's rows (and ``__arrival``).
 
 Modes: ``replay`` runs the records one by one, all at once, with restarts, and on three tasks where nothing depends on
-tasks; ``oracle`` runs the file's DuckDB query; ``batch`` runs the query on Spark, over temporary definitions.
+tasks; ``oracle`` runs the file's DuckDB query; ``batch`` runs the query on Spark, over temporary definitions; ``live``
+runs it over Structured Streaming, which the project's own tests do (`run_case` takes further modes).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -275,6 +276,9 @@ class Answer:
     blocks: dict[str, Words]
 
 
+Run = Callable[[Case], Answer]
+
+
 class Differs(Exception):
     """A run did not give what the file says; the message shows both."""
 
@@ -439,7 +443,7 @@ def _compare_final(mode: str, case: Case, final: Words) -> None:
         compare(f"{mode}: final", expected, final)
 
 
-def run_error(case: Case, run: Callable[[Case], Answer]) -> Answer:
+def run_error(case: Case, run: Run) -> Answer:
     """Expect the case's error; the lines of its block stand in the message.
 
     Raises:
@@ -536,13 +540,20 @@ def run_file(
     return [run_case(case, mode, spark) for mode in modes if mode in case.modes or mode in case.not_run]
 
 
-def run_case(case: Case, mode: str, spark: SparkSession | None = None) -> Result:
-    """Run one case in one mode; a mode that is marked as not supported has to fail, else the mark is stale."""
+def run_case(case: Case, mode: str, spark: SparkSession | None = None, runs: Mapping[str, Run] | None = None) -> Result:
+    """Run one case in one mode; a mode that is marked as not supported has to fail, else the mark is stale.
+
+    Args:
+        case: the case.
+        mode: 'replay', 'oracle', 'batch', or one of `runs`.
+        spark: a session of ours, for the mode ``batch``.
+        runs: further modes, such as a project's own way to run a case live, and what runs a case in them.
+    """
     mark = case.not_run.get(mode)
     if mark is not None and (mark.startswith("never") or (mode == "batch" and spark is None)):
         return Result(case.path, case.title, mode, "skipped", mark)
     try:
-        _run(case, mode, spark)
+        _run(case, mode, spark, runs or {})
     except (Differs, TemporalSqlError, KeyError, ValueError) as error:
         if mark is not None:
             return Result(case.path, case.title, mode, "skipped", mark)
@@ -552,8 +563,8 @@ def run_case(case: Case, mode: str, spark: SparkSession | None = None) -> Result
     return Result(case.path, case.title, mode, "passed")
 
 
-def _run(case: Case, mode: str, spark: SparkSession | None) -> Answer:
-    runs: dict[str, Callable[[Case], Answer]] = {"replay": run_replay, "oracle": run_oracle}
+def _run(case: Case, mode: str, spark: SparkSession | None, further: Mapping[str, Run]) -> Answer:
+    runs: dict[str, Run] = {"replay": run_replay, "oracle": run_oracle, **further}
     if spark is not None:
         runs["batch"] = partial(run_batch, spark=spark)
     return run_error(case, runs[mode]) if case.condition else runs[mode](case)

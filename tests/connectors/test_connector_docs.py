@@ -39,6 +39,7 @@ def run(spark: SparkSession, kind: str, address: str = "") -> SparkSession:
     return session
 
 
+@pytest.mark.full
 @pytest.mark.kafka
 def test_the_examples_of_kafka_run(spark: SparkSession, broker: Broker, topics: Topics) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address})
@@ -52,6 +53,7 @@ def test_the_examples_of_kafka_run(spark: SparkSession, broker: Broker, topics: 
     assert [record.key for record in topics.read("totals")] == ["EUR"]
 
 
+@pytest.mark.full
 @pytest.mark.delta
 def test_the_examples_of_delta_run(spark: SparkSession) -> None:
     session = run(spark, "delta")

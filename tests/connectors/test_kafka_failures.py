@@ -27,6 +27,7 @@ IMPATIENT = {
 }
 
 
+@pytest.mark.full
 def test_every_row_is_there_once_over_crashes_of_the_broker_and_the_query(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_an_upsert_result_has_its_keys_and_tombstones(spark: SparkSession, topic
     assert len(found) == 4
 
 
+@pytest.mark.full
 def test_what_was_written_can_be_read_as_a_table(
     spark: SparkSession, topics: Topics, people: str, source: Source
 ) -> None:
@@ -69,6 +70,7 @@ def test_what_was_written_can_be_read_as_a_table(
     assert [tuple(row) for row in spark.sql("SELECT * FROM ks_back").collect()] == [(1, "z")]
 
 
+@pytest.mark.full
 def test_rows_of_a_stream_are_appended_without_a_key(spark: SparkSession, topics: Topics, source: Source) -> None:
     origin, target = topics.make(*rows_of(("k", '{"id": 1}'))), topics.make()
     spark.sql(f"CREATE TEMPORARY STREAM ks_rows (id INT, note STRING) {source(origin)}")
@@ -87,6 +89,7 @@ def test_a_changelog_says_what_each_record_is(spark: SparkSession, topics: Topic
     assert found == ["insert", "update_before", "update_after"]
 
 
+@pytest.mark.full
 def test_avro_values_are_read_back(spark: SparkSession, topics: Topics, people: str, source: Source) -> None:
     target = topics.make()
     fields = [{"name": "id", "type": ["null", "int"]}, {"name": "name", "type": ["null", "string"]}]

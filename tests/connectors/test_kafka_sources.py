@@ -50,6 +50,7 @@ def test_a_stream_is_read_bounded_and_live(spark: SparkSession, topics: Topics, 
     assert listed.timestamp_by == "__kafka.time"
 
 
+@pytest.mark.full
 def test_a_stream_without_timestamp_by_has_the_times_of_its_records(
     spark: SparkSession, topics: Topics, source: Source, rows: Rows
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_live_as_of_join_into_parquet_sees_tombstones(
     assert history == [("EUR", 1.1, at(10), at(20)), ("EUR", 1.3, at(30), None)]
 
 
+@pytest.mark.full
 def test_the_last_offset_wins_in_an_upsert_table(
     spark: SparkSession, topics: Topics, source: Source, rows: Rows
 ) -> None:
@@ -144,6 +146,7 @@ def test_change_events_of_debezium_are_a_table(spark: SparkSession, topics: Topi
     assert rows("SELECT name, _change_type FROM k_cdc WHERE id = 1") == [("a", "insert"), ("z", "update_after")]
 
 
+@pytest.mark.full
 def test_avro_and_text(spark: SparkSession, topics: Topics, source: Source, rows: Rows) -> None:
     fields = [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]}]
     schema = json.dumps({"type": "record", "name": "r", "fields": fields})
@@ -159,6 +162,7 @@ def test_avro_and_text(spark: SparkSession, topics: Topics, source: Source, rows
     assert rows("SELECT * FROM k_both") == [("a", 5, "insert"), ("a", None, "delete"), ("b", 7, "insert")]
 
 
+@pytest.mark.full
 def test_offsets_may_be_the_sequence(spark: SparkSession, topics: Topics, source: Source, rows: Rows) -> None:
     topic = topics.make(rate(1.0, 1), rate(2.0, 1))
     spark.sql(
@@ -170,6 +174,7 @@ def test_offsets_may_be_the_sequence(spark: SparkSession, topics: Topics, source
     assert rows("SELECT * FROM k_first") == [(1.0,)]
 
 
+@pytest.mark.full
 def test_several_topics_are_one_stream(spark: SparkSession, topics: Topics, source: Source, rows: Rows) -> None:
     both = ",".join([topics.make(rate(1.0, 5)), topics.make(rate(2.0, 1), partitions=2)])
     spark.sql(f"CREATE TEMPORARY STREAM k_several (rate DOUBLE, ts TIMESTAMP) {source(both)} TIMESTAMP BY ts")

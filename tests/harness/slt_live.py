@@ -12,17 +12,19 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlx.replay.script import Script, plain
-from sqlx.replay.types import SparkType, parse_type, reader_of
+from sqlx.replay.driver import ReplayDriver
+from sqlx.replay.script import Script, plain, read_script
+from sqlx.replay.types import Reader, SparkType, parse_type, reader_of
 from sqlx.sql.definitions import parse_definition
 from sqlx.sql.parser import scan
+from sqlx.testing.slt import Answer, Differs, plain_value, words_of_row
 from udtf.spark.stream_conf import stream_conf
 
 if TYPE_CHECKING:
@@ -211,3 +213,64 @@ def _with_sequence(text: str) -> str:
 def _temporary(statement: str, definition: Definition | Any) -> str:
     is_temporary = getattr(definition, "temporary", True)
     return statement if is_temporary else statement.replace("CREATE ", "CREATE TEMPORARY ", 1)
+
+
+# A case or a worked example against replay: the same rows in the same order, and the same counts of refused rows.
+
+
+COUNTED = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
+#: Each query would compile its own Java for a handful of rows; other tests run what is compiled.
+SETTINGS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def check_live(spark: SparkSession, text: str, records: Records) -> Answer:
+    """Run a script live, and compare its answer with replay's.
+
+    Args:
+        spark: a session of ours.
+        text: definitions and one query.
+        records: (definition, row) in order of arrival.
+
+    Raises:
+        Differs: it answers otherwise.
+    """
+    script = read_script(text)
+    driver = ReplayDriver(text)
+    wanted = [(change.op, *words_of_row(change.row.values())) for change in driver.push(records)]
+    counts = {name: driver.metrics.get(name, 0) for name in COUNTED}
+    read = [reader_of(parse_type(column.type)) for column in script.plan.root.columns]
+    # A frame has no second sink for LATE TO; what is refused is counted all the same.
+    query = text.rsplit(";", 1)[1]
+    query = re.sub(r"LATE\s+TO\s+\w+", "LATE DROP" if "DEDUPLICATE" in query else "", query)
+    for cuts in _cuts(script, records):
+        answer = run_live(spark, script, records, cuts, query, conf=SETTINGS)
+        found = (_words_of_changes(answer, read), {name: answer.counters.get(name, 0) for name in COUNTED})
+        if found != (wanted, counts):
+            msg = f"{len(cuts)} micro-batches: {found} in place of {(wanted, counts)}"
+            raise Differs(msg)
+    return Answer({"emits": wanted})
+
+
+def _cuts(script: Script, records: Records) -> list[list[int]]:
+    """In three parts, with SQLX_ALL_CUTS also at once; one by one where a sequence of its own orders one input only."""
+    count = max(1, len(records))
+    if has_own_sequence(script) and (len(script.pushed) > 1 or not _arrives_in_sequence(script, records)):
+        return [[1] * count]
+    part = -(-count // 3)
+    parts = [part] * (-(-count // part))
+    return [parts, [count]] if os.environ.get("SQLX_ALL_CUTS") else [parts]
+
+
+def _arrives_in_sequence(script: Script, records: Records) -> bool:
+    """Whether the records of the one input come in the order of its SEQUENCE BY, none of them twice."""
+    (entry,) = script.pushed.values()
+    sequence = [row.get((entry.sequence_by or "").lower()) for _, row in records]
+    return all(a is not None and b is not None and a < b for a, b in pairwise(sequence))
+
+
+def _words_of_changes(answer: LiveAnswer, read: list[Reader]) -> list[tuple[str, ...]]:
+    """What happened and the row; rows of a result that only grows are inserted."""
+    changes = answer.columns[-1:] == ["_change_type"]
+    rows = [(row[-1], row[:-1]) if changes else ("insert", row) for row in answer.rows]
+    shown = [(op, [r(plain_value(v)) for r, v in zip(read, row, strict=True)]) for op, row in rows]
+    return [(op, *words_of_row(row)) for op, row in shown]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from rich.console import Console
 
 from benchmarks import as_of_stream, deduplicate_stream, window_aggregate
@@ -15,6 +16,8 @@ from benchmarks.window_aggregate_spill import BEYOND, SESSIONS, TUMBLING, cells,
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.full  # `make test-all`
 
 
 def test_all_ways_to_join_as_of_give_one_answer(spark: SparkSession, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def euros(spark: SparkSession) -> list[tuple[object, ...]]:
     return sorted(map(tuple, spark.sql("SELECT id, euros, tier FROM analytics.orders_in_euros").collect()))
 
 
+@pytest.mark.full
 def test_dbt_builds_the_project_in_process_again_and_documents_it(
     spark: SparkSession, one_session: None, project: Path
 ) -> None:

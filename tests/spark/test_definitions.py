@@ -293,7 +293,7 @@ import json, sys
 from pyspark.sql import SparkSession
 from catalog.spark import SparkCatalog
 from catalog.relations import history_sql
-from sqlx.ddl import parse_definition
+from sqlx.sql.definitions import parse_definition
 
 home, texts = sys.argv[1], json.loads(sys.argv[2])
 spark = (
@@ -324,6 +324,7 @@ def in_a_process(home: Path, *texts: str) -> list[list[list[str]]]:
     return [json.loads(line[5:]) for line in done.stdout.splitlines() if line.startswith("ROWS ")]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(600)

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-KILLS = 20
 _WORKERS_A_LIFE = 4
 _SEED = 20261121
 _ORDERS, _KEYS, _RATES = 60, 7, 3
@@ -186,11 +185,12 @@ def _clean_session() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
-def test_no_kill_loses_or_doubles_a_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [5, pytest.param(20, marks=pytest.mark.full)])
+def test_no_kill_loses_or_doubles_a_row(tmp_path: Path, most: int) -> None:
     chance, kills = random.Random(_SEED), list[str]()
     inputs = Inputs(tmp_path)
     feed(inputs)
-    while len(kills) < KILLS:
+    while len(kills) < most:
         driver = Driver(tmp_path)
         try:
             live_and_die(driver, inputs, chance, kills)
@@ -203,6 +203,6 @@ def test_no_kill_loses_or_doubles_a_row(tmp_path: Path) -> None:
         assert last.process.wait(timeout=300) == 0, (tmp_path / "driver.log").read_text()[-3000:]
     finally:
         last.kill()
-    assert kills.count("driver") >= 4
-    assert kills.count("worker") >= 12
+    assert kills.count("driver") >= most // 5
+    assert kills.count("worker") >= 3 * most // 5
     assert written(tmp_path) == sorted(inputs.answers)

@@ -103,6 +103,7 @@ def test_cuts_and_restarts_change_no_final(spark: SparkSession, tmp_path: Path, 
     assert shown(found) == replayed(query, data)
 
 
+@pytest.mark.full
 def test_both_strategies_agree_within_the_grace(spark: SparkSession, tmp_path: Path) -> None:
     data = rows(80, 4, seed=11)
     query = f"{TUMBLING} GRACE PERIOD INTERVAL 5 SECONDS EMIT FINAL"

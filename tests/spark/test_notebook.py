@@ -226,6 +226,7 @@ CELLS = (
 )
 
 
+@pytest.mark.full
 def test_a_notebook_runs_in_a_kernel(tmp_path: Path) -> None:
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     client = NotebookClient(book, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})

@@ -229,6 +229,7 @@ def test_a_result_with_too_many_rows_is_an_error_and_never_cut(home: Home, beeli
     assert home.rows("SELECT id FROM large ORDER BY id DESC LIMIT 2") == [(MOST_ROWS,), (MOST_ROWS - 1,)]
 
 
+@pytest.mark.full
 def test_streaming_tables_outlive_their_client_and_the_server(home: Home) -> None:
     home.rows("CREATE DATABASE live")
     with home.client() as client:

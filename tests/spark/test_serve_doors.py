@@ -138,6 +138,7 @@ def test_a_port_with_tls_answers_nothing_in_plain_text(server: ServerProcess, po
     assert answer == b"" or answer[0] == 0x15  # an alert of TLS, then the end
 
 
+@pytest.mark.full
 def test_a_user_comes_in_by_connect_and_statements_end_in_time(server: ServerProcess) -> None:
     token = f"anna:{PASSWORD}".replace(" ", "%20")
     done = subprocess.run(
@@ -179,6 +180,7 @@ def test_nothing_else_listens_to_other_machines(server: ServerProcess) -> None:
     }
 
 
+@pytest.mark.full
 def test_an_ldap_server_says_who_may_in(tmp_path: Path) -> None:
     from pyhive import hive
 

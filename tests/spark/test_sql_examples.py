@@ -103,6 +103,7 @@ def test_as_of_join(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyConn
     assert len(got) == 11
 
 
+@pytest.mark.full
 def test_delay_by_weather(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyConnection) -> None:
     (bands,) = answers(spark, "delay_by_weather.sql", data)
     expected = oracle.sql(
@@ -206,6 +207,7 @@ def joined_live(arrivals: Arrivals, grace_us: int, tolerance_us: int) -> Iterato
             yield name, time, found(place, time), False
 
 
+@pytest.mark.full
 def test_the_live_answer_is_that_of_each_record_in_turn(spark: SparkSession, two_months: Path) -> None:
     rows = replay_rows(two_months)
     some, verdicts = answers(spark, "live/compare.sql", two_months)
@@ -249,6 +251,7 @@ def hourly(data: Path, tasks: dict[str, int], grace_us: int) -> tuple[Hours, set
     return hours, final, late
 
 
+@pytest.mark.full
 def test_final_hours_and_updates_are_those_of_each_departure_in_turn(spark: SparkSession, two_months: Path) -> None:
     worst, accounts = answers(spark, "windows/final.sql", two_months)
     final_totals = live_totals(spark)
