@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Protocol
 
 from catalog.entries import Entry
-
-
-class Catalog(Protocol):
-    """Finds definitions by name."""
-
-    def resolve(self, name: str | tuple[str, ...]) -> Entry | None:
-        """The definition of that name, or None."""
-        ...
-
-    def names(self) -> tuple[str, ...]:
-        """All names that could have been meant, for did-you-mean."""
-        ...
 
 
 class MemoryCatalog:

@@ -19,7 +19,6 @@ CASES = json.loads(Path(__file__).with_name("data").joinpath("worked_examples.js
 ]
 #: Byte limits count our own bytes (B5); windows that would start before 1970 do (B1).
 OURS = ("kip328-byte-limit", "kip328-byte-limit-late", "kip328-byte-limit-late-2", "kip328-big-record")
-EARLY = {"hopping-early-update", "hopping-early-suppress", "hopping-early-close"}
 WINDOWS = [c for c in CASES if c["op"]["kind"] == "window_agg"]
 SUPPRESSIONS = [c for c in CASES if c["op"]["kind"] == "suppress" and c["id"] not in OURS]
 Row = tuple[Any, ...]

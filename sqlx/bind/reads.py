@@ -80,14 +80,6 @@ def insert_name(tokens: tuple[Token, ...]) -> tuple[tuple[str, ...], Span] | Non
     return parts, Span(tokens[start].start, tokens[at].end)
 
 
-def values_in_order(tokens: tuple[Token, ...]) -> int | None:
-    """Where the VALUES of an INSERT begin, if they may stand behind FROM; written as one file they keep their order."""
-    words = [t.word for t in tokens]
-    if "DEFAULT" in words or "SELECT" in words or "VALUES" not in words:
-        return None
-    return tokens[words.index("VALUES")].start
-
-
 def live_read(binder: Binder, entry: Entry, text: str, span: Span) -> LiveRead:
     """How a definition is read live.
 

@@ -81,7 +81,7 @@ def records(draw: st.DrawFn) -> list[Record]:
     return rows
 
 
-def reference(join: Join, rows: list[Record]) -> list[tuple[Any, ...]]:
+def reference(join: Join, rows: list[Record]) -> list[tuple[Any, ...]]:  # noqa: C901  # the rules, one after the other
     """Semantics.md 2, 6, 7 and C, with a list of versions and a list of waiting rows."""
     versions: dict[tuple[str, int], Any] = {}
     table_time, stream_time = -(10**9), -(10**9)

@@ -63,7 +63,7 @@ class DeduplicateFunction:
         self._batches: list[pa.RecordBatch] = []
 
     @staticmethod
-    def analyze(
+    def analyze(  # noqa: PLR0913  # an argument of the SQL function each
         input: AnalyzeArgument,  # its name in SQL
         within: AnalyzeArgument | None = None,
         by: AnalyzeArgument | None = None,

@@ -77,7 +77,7 @@ def place_of(table_ids: Any, table_refs: Any, key_id: Any) -> int:
     return int(place)
 
 
-def deduplicate_rows(
+def deduplicate_rows(  # noqa: C901  # one pass over the rows: a call per outcome would cost as much as the row
     row: int, ids: Any, times: Any, absent: Any, keyless: Any, sequences: Any, interval: Any, max_future: Any,
     keeps_last: bool, first_ref: Any, clock: Any, table_ids: Any, table_refs: Any, table_times: Any,
     table_sequences: Any, verdicts: Any, owners: Any, stream_times: Any, closed_refs: Any, closed_times: Any,

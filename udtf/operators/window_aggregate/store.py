@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,10 +30,6 @@ _SPARE_KEYS: Final = 1 << 12
 _BOUND_BYTES: Final = 16
 
 _BY_SLOT: Final = ("slots", "ints", "floats", "leaving", "touched", "free")
-
-
-def _longer(array: NDArray[Any], room: int) -> NDArray[Any]:
-    return grown(array, len(array), room - len(array))
 
 
 class Store:
