@@ -43,7 +43,7 @@ FORBIDDEN = {
     "operators": Broken("udtf/operators/suppress/logic.py", "import udtf.operators.deduplicate.rules"),
     "engine-free": Broken("udtf/stream/log.py", "import pyspark"),
     "catalog-alone": Broken("catalog/entries.py", "import pyarrow"),
-    "replay-alone": Broken("sqlx/replay/hosts.py", "import sqlx.spark.plans"),
+    "replay-alone": Broken("sqlx/replay/hosts.py", "import sqlx.spark.batch"),
     "circles": Broken("sqlx/sql/tokens.py", "import sqlx.sql.parser"),
 }
 

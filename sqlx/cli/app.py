@@ -14,8 +14,7 @@ from sqlx.cli.cases import MODE_HELP, run_cases
 from sqlx.cli.connectors import connectors
 from sqlx.cli.dbt import SETTINGS, dbt
 from sqlx.cli.doctor import doctor
-from sqlx.cli.failures import reported
-from sqlx.cli.output import complain, out
+from sqlx.cli.output import complain, out, reported
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
 from sqlx.cli.serve import serve
 from sqlx.cli.start import started

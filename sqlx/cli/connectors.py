@@ -36,7 +36,7 @@ def fetch(names: Names) -> None:
 
     They go to ~/.cache/sqlx/jars, or to the folder that SQLX_JARS names. SQLX_MAVEN_REPOSITORY names a mirror.
     """
-    from sqlx.connectors.fetching import fetch as fetch_jars
+    from sqlx.connectors.jars import fetch as fetch_jars
     from sqlx.connectors.jars import jars_folder, named
 
     folder = jars_folder()

@@ -14,12 +14,12 @@ from rich.text import Text
 from sqlx.cli.output import out
 from sqlx.cli.start import started
 from sqlx.connectors.artifacts import CONNECTORS
-from sqlx.doctor.examination import Finding, worst
+from sqlx.doctor import Finding, worst
 from sqlx.failures import CommandError, message_of
 from sqlx.version import __version__
 
 if TYPE_CHECKING:
-    from sqlx.doctor.examination import Wanted  # it brings PySpark, which the command line starts without
+    from sqlx.doctor import Wanted  # it brings PySpark, which the command line starts without
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
@@ -42,7 +42,7 @@ def doctor(
 
     A warning is about something that not everybody needs; what an option names is needed. Exit code 1: a problem.
     """
-    from sqlx.doctor.examination import examine
+    from sqlx.doctor import examine
 
     findings = list(examine(_wanted(port, host, connector, warehouse)))
     if start and worst(findings) != "problem":
@@ -57,7 +57,7 @@ def doctor(
 
 
 def _wanted(ports: Sequence[int], host: str, connectors: Sequence[str], warehouse: Path | None) -> Wanted:
-    from sqlx.doctor.examination import Wanted
+    from sqlx.doctor import Wanted
 
     names = [name.lower() for name in connectors]
     for name in names:
@@ -68,7 +68,7 @@ def _wanted(ports: Sequence[int], host: str, connectors: Sequence[str], warehous
 
 
 def _started() -> Finding:
-    from sqlx.doctor.examination import run
+    from sqlx.doctor import run
 
     try:
         with started(None) as spark:

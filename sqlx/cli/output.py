@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sqlx.failures import message_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
@@ -137,3 +143,32 @@ def _count(result: Result) -> str:
     count = len(result.rows)
     rows = f"{count:,} row{'' if count == 1 else 's'}"
     return f"the first {rows}; --limit shows more" if result.has_more else rows
+
+
+# How commands end when something goes wrong: a message on stderr, and an exit code.
+
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended, as shells count."""
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Turn errors into a message on stderr and an exit code.
+
+    Raises:
+        typer.Exit: 1 after an error, 130 after Ctrl-C.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("Interrupted.")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise  # whoever read our output has had enough: typer ends quietly
+    except Exception as error:
+        message = message_of(error)
+        if message is None or os.environ.get("SQLX_DEBUG"):
+            raise
+        complain("\n".join([*getattr(error, "__notes__", []), message]))
+        raise typer.Exit(1) from None

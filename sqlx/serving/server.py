@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -14,21 +14,58 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from sqlx.failures import CommandError
-from sqlx.serving.connect import ConnectServer, connect_conf
+from sqlx.serving.connect import ConnectServer, TimeLimit, connect_conf, too_many_rows
 from sqlx.serving.door import Door, LdapUsers
 from sqlx.serving.health import HealthServer
 from sqlx.serving.java_side import compile_into
 from sqlx.serving.kept import KeptQueries, Restarted
-from sqlx.serving.limits import TimeLimit, too_many_rows
 from sqlx.serving.options import ServeOptions
-from sqlx.serving.sessions import ClientSessions
 from sqlx.serving.thrift import ThriftServer, login_properties, new_secret, thrift_conf
 from sqlx.serving.tls import make_keystore
 from sqlx.serving.users import UsersFile
+from sqlx.sessions.session import front_of
 from sqlx.streaming.registry import registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Sessions of clients: what is kept for them in Python goes when they have gone.
+
+
+#: The ids of the Spark sessions that clients have open.
+
+Open = Callable[[], "Iterable[str]"]
+
+
+class ClientSessions:
+    """Lets go of what belongs to sessions that have ended: neither Thrift nor Spark Connect says so to a parser.
+
+    Args:
+        spark: the session that clients' sessions are made from.
+        servers: what lists the open sessions, for each server.
+    """
+
+    def __init__(self, spark: SparkSession, servers: Iterable[Open]) -> None:
+        self._front, self._servers = front_of(spark), tuple(servers)
+        self._own = self._front.known()
+
+    @property
+    def count(self) -> int:
+        """How many clients' sessions are open."""
+        return len(self._open())
+
+    def sweep(self) -> int:
+        """Forget the sessions that have ended; how many there were."""
+        before = self._front.known()  # a session that is made from here on is none of those
+        ended = before - self._own - self._open()
+        for session in ended:
+            self._front.forget(session)
+        return len(ended)
+
+    def _open(self) -> set[str]:
+        return {session for listed in self._servers for session in listed()}
+
 
 _log = logging.getLogger("sqlx")
 _SWEEP_SECONDS = 10.0

@@ -19,8 +19,7 @@ from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, lower_operators, lower_to_views
-from sqlx.spark.binder import SparkBinder
-from sqlx.spark.delta import check_definition
+from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.stream import LiveQuery, lower_stream, ready
 from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits

@@ -11,6 +11,7 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,6 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, Tim
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.plan.operators import function_of
 from sqlx.spark.aggregates import call_of
-from sqlx.spark.plans import dataset
 from udtf.errors import OperatorError
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.deduplicate.config import DeduplicateConfig
@@ -31,6 +31,21 @@ from udtf.spark.batch import deduplicate, sliding_windows
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column
+
+
+# Parsed plans as Spark's Datasets.
+
+
+_dataset_classes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+def dataset(spark: SparkSession, plan: Any) -> Any:
+    """A parsed plan, analysed, as Spark's Dataset."""
+    context = spark.sparkContext
+    if context not in _dataset_classes:  # py4j asks the JVM for every part of a dotted name
+        jvm: Any = context._jvm
+        _dataset_classes[context] = jvm.org.apache.spark.sql.classic.Dataset
+    return _dataset_classes[context].ofRows(spark._jsparkSession, plan)
 
 
 # What travels to Python and back: a column that is a key or the time as well travels once.

@@ -17,21 +17,21 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from catalog.definitions import name_parts, part_text
+from catalog.definitions import Definition, name_parts, part_text
 from catalog.entries import Column, Entry
 from catalog.kafka import FACTS, halves
 from catalog.relations import alias_text
 from catalog.spark import SparkCatalog, columns_of, type_text
 from sqlx.bind.binder import ROW, Arrival, LiveRead, NotLiveError
-from sqlx.errors import TemporalSqlError
+from sqlx.connectors.jars import is_43
+from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
-from sqlx.spark.batch import query_frame
-from sqlx.spark.plans import dataset
+from sqlx.spark.batch import dataset, query_frame
 from sqlx.spark.stream import lower_stream
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import quoted
 from udtf.spark.stream_conf import configured_tasks
-from udtf.stream.lanes import AT, LANE
+from udtf.stream.interleave import AT, LANE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -421,3 +421,38 @@ def _compared_type(comparison: Any) -> str:
     schema = {"type": "struct", "fields": [{"name": "x", "nullable": True, "metadata": {}}]}
     schema["fields"][0]["type"] = json.loads(comparison.left().dataType().json())  # type: ignore[index]
     return type_text(StructType.fromJson(schema).fields[0].dataType)
+
+
+# What Delta Lake cannot do on a PySpark that its connector was not made for.
+
+
+def check_path(text: str, span: tuple[int, int], source: str, path: str) -> None:
+    """Refuse a Delta table by its path where that is not safe.
+
+    On PySpark 4.3 an append by path raises after it has committed, so that whoever tries again writes its rows twice;
+    reads by path fail as well. By its name a table is read and written as on 4.2.
+
+    Args:
+        text: the statement.
+        span: where it says so.
+        source: of USING.
+        path: of OPTIONS, or "".
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    if source.lower() == "delta" and path and is_43():
+        raise UnsupportedError("DELTA.PATH", text, span, path=path)
+
+
+def check_definition(definition: Definition) -> None:
+    """The same of what a definition reads.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    path = next((value for key, value in definition.options if key.lower() == "path"), "")
+    check_path(definition.text, definition.span("OPTIONS"), definition.using, path)
+    source, *rest = definition.relation_parts or ("",)
+    if rest and ("/" in rest[-1] or ":" in rest[-1]):
+        check_path(definition.text, definition.span("RELATION"), source, rest[-1])

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
-from sqlx.spark.delta import check_path
+from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
 from sqlx.streaming.checkpoint import Checkpoint, Identity

@@ -22,7 +22,7 @@ JARS = Path(__file__).parents[2] / ".cache" / "jars"
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     import sqlx
     from sqlx.connectors.artifacts import CONNECTORS
-    from sqlx.connectors.fetching import fetch
+    from sqlx.connectors.jars import fetch
 
     for connector in CONNECTORS.values():
         fetch(connector.artifacts, JARS)

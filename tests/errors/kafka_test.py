@@ -12,7 +12,7 @@ from catalog.binding import AnalysisError
 from catalog.definitions import Definition
 from catalog.entries import Column
 from catalog.planner import Planner
-from sqlx.connectors import fetching
+from sqlx.connectors import jars as fetching
 from sqlx.connectors.artifacts import CONNECTORS, Artifact
 from sqlx.connectors.jars import connector_conf
 from sqlx.errors import RunError, TemporalSqlError

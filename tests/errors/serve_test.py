@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sqlx.serving.limits import too_many_rows
+from sqlx.serving.connect import too_many_rows
 
 
 def test_too_many_rows_says_the_limit_and_what_to_write() -> None:

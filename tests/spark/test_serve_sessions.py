@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from sqlx.serving.sessions import ClientSessions
+from sqlx.serving.server import ClientSessions
 from sqlx.sessions.session import front_of
 
 _SCRIPT = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from udtf.columns import key_loops, outcomes
+from udtf.columns import key_loops
+from udtf.columns import key_loops as outcomes
 from udtf.numba_cache import compiled
 
 count_codes = compiled(key_loops.count_codes)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from udtf.rules import ACCEPTED, WAITS, fate_of_left
+
 # Loops over codes of keys, which are numbers from 0 on: counting, sorting, looking up. Compiled by `compiled`.
 #
 # This file imports nothing, see `as_of_kernel`.
@@ -103,3 +105,19 @@ def move_slots(old: Any, slots: Any) -> None:
                 slot = (slot + 1) & mask
             slots[slot, 0] = key
             slots[slot, 1] = old[place, 1]
+
+
+# The loop that decides what happens to each stream row of a micro-batch, compiled by `udtf.columns.compiled`.
+
+
+def decide_left(
+    times: Any, has_time: Any, has_key: Any, now: Any, max_future: Any, wait: Any, fates: Any, clock: Any
+) -> Any:
+    """Fate of every stream row, and the stream time after it; returns the last one."""
+    for row in range(len(times)):
+        fate = fate_of_left(has_time[row], has_key[row], times[row], now, max_future, wait)
+        if (fate in (ACCEPTED, WAITS)) and times[row] > now:
+            now = times[row]
+        fates[row] = fate
+        clock[row] = now
+    return now

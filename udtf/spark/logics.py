@@ -60,13 +60,13 @@ def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_orde
 
 def table_changes(config: TableChangesConfig, emit_order: int) -> StreamLogic:
     """The updates of an empty table."""
-    from udtf.operators.table_changes.stream import TableChangesStream
+    from udtf.operators.table_changes.logic import TableChangesStream
 
     return TableChangesStream(config, emit_order)
 
 
 def suppress(config: SuppressConfig, n_keys: int) -> StreamLogic:
     """A suppression in which nothing waits."""
-    from udtf.operators.suppress.stream import SuppressStream
+    from udtf.operators.suppress.logic import SuppressStream
 
     return SuppressStream(config, n_keys)

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from typer.testing import CliRunner
 
 import sqlx.sessions.java
+from sqlx import doctor as checks_of
 from sqlx.cli.app import app
 from sqlx.connectors.artifacts import CONNECTORS
-from sqlx.doctor import examination as jars
-from sqlx.doctor import examination as packages
-from sqlx.doctor import examination as places
-from sqlx.doctor import examination as programs
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,19 +109,16 @@ def test_the_spark_that_is_supported(installed: Any, version: str, code: int) ->
 
 
 def test_a_package_that_is_not_there_is_named() -> None:
-    bounds = packages.Bounds((1,), (), "it is needed")
-    (finding,) = packages.needed({"no-such-package": bounds})
+    (finding,) = checks_of.needed({"no-such-package": SpecifierSet(">=1")})
     assert (finding.status, finding.remedy) == ("problem", "pip install 'no-such-package>=1'")
 
 
-def test_bounds_are_those_of_the_package() -> None:
+def test_what_is_checked_is_what_the_package_asks_for() -> None:
     project = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    written = {line.split(">=")[0]: line for line in project["dependencies"]}
-    assert {name: f"{name}{bounds}" for name, bounds in packages.NEEDED.items()} == {
-        name: written[name] for name in packages.NEEDED
-    }
-    listed = {line.split(">=")[0] for line in project["optional-dependencies"]["connect"]}
-    assert listed == set(packages.CONNECT)
+    written = {(found := Requirement(line)).name: found.specifier for line in project["dependencies"]}
+    assert checks_of.bounds() == {name: written[name] for name in checks_of.WHY}
+    listed = {Requirement(line).name for line in project["optional-dependencies"]["connect"]}
+    assert listed == set(checks_of.CONNECT)
 
 
 def test_a_spark_home_of_another_version_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +144,7 @@ def test_another_python_for_workers_is_named(tmp_path: Path, monkeypatch: pytest
 
 def test_a_python_for_workers_without_our_package_is_named() -> None:
     bare = getattr(sys, "_base_executable", sys.executable)  # the one that the virtual environment was made from
-    finding = programs.workers_python({"PYSPARK_PYTHON": bare, "PATH": ""})
+    finding = checks_of.workers_python({"PYSPARK_PYTHON": bare, "PATH": ""})
     assert finding.status == "problem"
     assert "which lacks udtf" in finding.found
     assert finding.remedy.startswith(f"{bare} -m pip install sqlx-temporal")
@@ -168,7 +164,7 @@ def test_this_python_may_run_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("version", "status"), [((3, 10, 1), "problem"), ((3, 13, 0), "ok"), ((3, 15, 0), "warning")])
 def test_the_python_that_is_supported(version: tuple[int, ...], status: str) -> None:
-    assert programs.python(version).status == status
+    assert checks_of.python(version).status == status
 
 
 def test_a_port_in_use_is_named() -> None:
@@ -183,7 +179,7 @@ def test_a_port_in_use_is_named() -> None:
 
 def test_a_default_port_in_use_is_a_warning() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        finding = places.port(server.getsockname()[1], asked=False)
+        finding = checks_of.port(server.getsockname()[1], asked=False)
     assert finding.status == "warning"
 
 
@@ -209,7 +205,7 @@ def test_a_connector_among_the_jars_of_spark_is_ok(tmp_path: Path) -> None:
     jar = tmp_path / "jars" / "spark-avro_2.13-4.2.0.jar"
     jar.parent.mkdir()
     jar.touch()
-    assert jars.connector("avro", {"SPARK_HOME": str(tmp_path)}).found == str(jar)
+    assert checks_of.connector("avro", {"SPARK_HOME": str(tmp_path)}).found == str(jar)
 
 
 def test_an_unknown_connector_is_refused() -> None:

@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udtf.stream.interleave import interleave
-from udtf.stream.lanes import is_lanes, merged
+from udtf.stream.interleave import interleave, is_lanes, merged
 
 LANES = st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=4)
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sqlx.serving.limits import TimeLimit
+from sqlx.serving.connect import TimeLimit
 
 
 class Statement:

@@ -1,11 +1,13 @@
-"""All checks, in the order in which a person would ask."""
+"""What this machine lacks to run sqlx: each check looks at one thing and says what to do about it.
+
+``sqlx doctor`` prints the findings. A check never changes anything and never raises for what it finds.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,12 +18,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from packaging.requirements import Requirement
+from packaging.version import Version
+
 from sqlx.connectors.artifacts import CONNECTORS, Connector
 from sqlx.connectors.jars import jars_folder, missing
 from sqlx.serving.options import refusal
 from sqlx.sessions import java
 
 if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
     from pyspark.sql import SparkSession
 
 
@@ -92,41 +98,24 @@ def _in_spark(wanted: Connector, environ: Mapping[str, str]) -> Iterator[Path]:
 # The Python packages that decide whether Spark and its workers run: which versions are here.
 
 
-Version = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The versions of a package that work.
-
-    Attributes:
-        first: the oldest.
-        below: the first that is too new; () where none is known.
-        why: what goes wrong outside of them.
-    """
-
-    first: Version
-    below: Version
-    why: str
-
-    def __str__(self) -> str:
-        """As pip writes them."""
-        below = f",<{_text(self.below)}" if self.below else ""
-        return f">={_text(self.first)}{below}"
-
-
-NEEDED = {
-    "pyspark": Bounds((4, 2), (4, 4), "sqlx is built on PySpark 4.2 and 4.3"),
-    "pandas": Bounds((2, 2), (3,), "PySpark does not work with pandas 3"),
-    "pyarrow": Bounds((18,), (), "PySpark needs 18 or newer"),
-    "numpy": Bounds((2, 0), (3,), "the compiled operators are built on numpy 2"),
-    "numba": Bounds((0, 61), (1,), "it compiles the operators"),
-    "protobuf": Bounds((6, 33, 5), (8,), "Spark's stateful streams import it without asking for it"),
+WHY = {
+    "pyspark": "sqlx is built on PySpark 4.2 and 4.3",
+    "pandas": "PySpark does not work with pandas 3",
+    "pyarrow": "PySpark needs 18 or newer",
+    "numpy": "the compiled operators are built on numpy 2",
+    "numba": "it compiles the operators",
+    "protobuf": "Spark's stateful streams import it without asking for it",
 }
-"""What pyproject.toml asks for, as far as a wrong version is a known way to fail."""
+"""Packages of which a wrong version is a known way to fail, and how; their bounds are those of our own metadata."""
 
 CONNECT = {"grpcio": "grpc", "grpcio-status": "grpc_status", "googleapis-common-protos": "google.rpc", "zstandard": ""}
 """What a client of Spark Connect imports: the package, and its module where that has another name."""
+
+
+def bounds() -> dict[str, SpecifierSet]:
+    """The versions of each package of `WHY` that work, as the package's metadata asks for them."""
+    asked = [Requirement(line) for line in metadata.requires("sqlx-temporal") or ()]
+    return {found.name: found.specifier for found in asked if found.name in WHY and found.marker is None}
 
 
 def version_of(package: str) -> Version | None:
@@ -136,35 +125,30 @@ def version_of(package: str) -> Version | None:
     True
     """
     try:
-        return parsed(metadata.version(package))
+        return Version(metadata.version(package))
     except metadata.PackageNotFoundError:
         return None
 
 
-def parsed(version: str) -> Version:
-    """The numbers that a version begins with.
-
-    >>> parsed("3.0.1"), parsed("4.3.0.dev2"), parsed("2.0rc1")
-    ((3, 0, 1), (4, 3, 0), (2, 0))
-    """
-    numbers = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(number) for number in numbers[0].split(".")) if numbers else ()
-
-
-def needed(packages: Mapping[str, Bounds] = NEEDED) -> Iterator[Finding]:
+def needed(packages: Mapping[str, SpecifierSet] | None = None) -> Iterator[Finding]:
     """One finding per package that has to be there.
 
     Args:
-        packages: their bounds.
+        packages: the versions that work; default: what the metadata asks for.
     """
-    for name, bounds in packages.items():
-        version, remedy = version_of(name), f"pip install '{name}{bounds}'"
+    for name, wanted in (bounds() if packages is None else packages).items():
+        version, why, remedy = version_of(name), WHY.get(name, "sqlx needs it"), f"pip install '{name}{_text(wanted)}'"
         if version is None:
-            yield Finding(name, "problem", f"not installed; {bounds.why}", remedy)
-        elif version < bounds.first or (bounds.below and version >= bounds.below):
-            yield Finding(name, "problem", f"{_text(version)}; {bounds.why}", remedy)
+            yield Finding(name, "problem", f"not installed; {why}", remedy)
+        elif not wanted.contains(version, prereleases=True):
+            yield Finding(name, "problem", f"{version}; {why}", remedy)
         else:
-            yield Finding(name, "ok", _text(version))
+            yield Finding(name, "ok", str(version))
+
+
+def _text(wanted: SpecifierSet) -> str:
+    """As people write bounds: the lower one first."""
+    return ",".join(sorted(map(str, wanted), key=lambda bound: not bound.startswith(">")))
 
 
 def spark_home(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -181,11 +165,11 @@ def spark_home(environ: Mapping[str, str]) -> Iterator[Finding]:
     if not jars:
         yield Finding("SPARK_HOME", "problem", f"{home} holds no Spark", remedy)
         return
-    version = parsed(jars[-1].stem.rpartition("-")[2])
-    if version == own:
-        yield Finding("SPARK_HOME", "ok", f"Spark {_text(version)}, the same version")
+    version = jars[-1].stem.rpartition("-")[2]
+    if version == str(own):
+        yield Finding("SPARK_HOME", "ok", f"Spark {version}, the same version")
     else:
-        yield Finding("SPARK_HOME", "problem", f"Spark {_text(version)}, and PySpark is {_text(own)}", remedy)
+        yield Finding("SPARK_HOME", "problem", f"Spark {version}, and PySpark is {own}", remedy)
 
 
 def connect() -> Finding:
@@ -202,10 +186,6 @@ def _can_import(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the package around it is missing
         return False
-
-
-def _text(version: Version) -> str:
-    return ".".join(str(number) for number in version)
 
 
 # What other processes may have taken: ports, and the folder of a warehouse.
