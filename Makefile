@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
-AT_ONCE := -n auto --dist loadgroup --no-loadscope-reorder
+AT_ONCE := -n auto --dist loadscope --no-loadscope-reorder
 GATE := not full and not dbt
 # The PySpark that runs is the one in .venv, whatever else the machine has.
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV

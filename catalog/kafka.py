@@ -219,7 +219,7 @@ def topic_query(columns: tuple[Column, ...], found: TopicFormat, topic: str) -> 
     return f"{shown}{_BEGIN}{_parsed(columns, found, topic)}{_END}{_condition(found)}"
 
 
-def halves(query: str) -> tuple[str, str, str]:
+def split_topic_query(query: str) -> tuple[str, str, str]:
     """A query of :func:`topic_query` in three: what is shown, the parsed records, and the condition behind them."""
     shown, rest = query.split(_BEGIN, 1)
     parsed, condition = rest.rsplit(_END, 1)

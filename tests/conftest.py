@@ -7,10 +7,12 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, Verbosity, settings
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +62,19 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return max(1, min(cores + cores // 2, gib // _GIB_A_PROCESS))
 
 
+class ByFile(LoadScopeScheduling):
+    """A process takes whole files, of those that several may share a part."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return f"{file} {crc32(nodeid.encode()) % SHARED[file]}" if file in SHARED else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
+    """`--dist loadscope` goes by files here; every other way is xdist's own."""
+    return ByFile(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """All tests run in as many processes as the machine has room for; a single file is faster without a second."""
@@ -75,13 +90,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever asks for the session is a Spark test: the marker cannot be forgotten. Long files come first."""
     items.sort(key=lambda item: LONG.index(item.location[0]) if item.location[0] in LONG else len(LONG))
-    for number, item in enumerate(items):
+    for item in items:
         file = item.location[0]
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
         if item.get_closest_marker("spark") and (file in COMPAT or COMPAT_LIVE.search(item.name)):
             item.add_marker("compat")
-        item.add_marker(pytest.mark.xdist_group(f"{file} {number % SHARED[file]}" if file in SHARED else file))
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ class Emission:
     metrics: Mapping[str, int] = field(default_factory=dict)
 
 
-class Kept(Protocol):
+class Snapshotable(Protocol):
     """A record-by-record logic as far as its state goes."""
 
     metrics: Metrics
@@ -50,7 +50,7 @@ class Kept(Protocol):
         ...
 
 
-class Logic(Kept, Protocol):
+class Logic(Snapshotable, Protocol):
     """One operator of one task; knows nothing of engines, threads, or where batches are cut."""
 
     def on_batch(self, rows: Sequence[Row]) -> Emission:

@@ -38,9 +38,9 @@ inlined(
     rules.distance,
     rules.is_behind,
     rules.is_ahead,
-    rules.fate_at_sight,
-    rules.fate_of_left,
-    rules.fate_of_right,
+    rules.outcome_at_sight,
+    rules.outcome_of_left,
+    rules.outcome_of_right,
     rules.due_until,
     rules.horizon,
 )
@@ -52,6 +52,14 @@ class _Cache(FunctionCache):
     def __init__(self, function: Any, text: str) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
         self._text = text
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function, or None where there is none that this version can read: it is compiled anew then."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception:  # noqa: BLE001  # whatever a file that is damaged, or of another version, makes pickle raise
+            self.flush()  # type: ignore[no-untyped-call]
+            return None
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return (*super()._index_key(sig, codegen), self._text)  # type: ignore[no-untyped-call]

@@ -21,8 +21,8 @@ EXPIRED: Final = 4
 LATE: Final = 5
 WAITS: Final = 6
 
-#: Names of the fates above, as metrics and late rows say them.
-FATES: Final = ("accepted", "null_time", "null_key", "future", "expired", "late", "waits")
+#: Names of the outcomes above, as metrics and late rows say them.
+OUTCOMES: Final = ("accepted", "null_time", "null_key", "future", "expired", "late", "waits")
 
 _FARTHEST: Final = 2**63 - 1
 
@@ -53,7 +53,7 @@ def is_ahead(time: Any, stream_time: Any, limit: Any) -> bool:
     return bool(limit >= 0 and stream_time != UNSET and time > stream_time and distance(time, stream_time) > limit)
 
 
-def fate_at_sight(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any) -> int:
+def outcome_at_sight(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any) -> int:
     """Why a row of either side is refused before lateness is looked at, or ACCEPTED (4.1, 6.1, A, B9)."""
     if not has_time:
         return NO_TIME
@@ -62,19 +62,19 @@ def fate_at_sight(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_
     return FUTURE if is_ahead(time, stream_time, max_future) else ACCEPTED
 
 
-def fate_of_left(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any, wait: Any) -> int:
+def outcome_of_left(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any, wait: Any) -> int:
     """What happens to a stream row, by the stream time before it; a wait below 0 answers at once (6.1, 7.2, B2, B9)."""
-    fate = fate_at_sight(has_time, has_key, time, stream_time, max_future)
-    if fate != ACCEPTED or wait < 0:
-        return fate
+    outcome = outcome_at_sight(has_time, has_key, time, stream_time, max_future)
+    if outcome != ACCEPTED or wait < 0:
+        return outcome
     return LATE if is_behind(time, stream_time, wait) else WAITS
 
 
-def fate_of_right(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any, retention: Any) -> int:
+def outcome_of_right(has_time: Any, has_key: Any, time: Any, stream_time: Any, max_future: Any, retention: Any) -> int:
     """Whether a version is accepted, by the stream time of the accepted versions before it (2.1, 4.1, A, B9)."""
-    fate = fate_at_sight(has_time, has_key, time, stream_time, max_future)
-    if fate != ACCEPTED:
-        return fate
+    outcome = outcome_at_sight(has_time, has_key, time, stream_time, max_future)
+    if outcome != ACCEPTED:
+        return outcome
     return EXPIRED if is_behind(time, stream_time, retention) else ACCEPTED
 
 

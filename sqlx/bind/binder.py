@@ -21,13 +21,13 @@ def is_order(column: str) -> bool:
     return column.startswith("__o") and column[3:].isdigit()
 
 
-def is_carried(column: str) -> bool:
+def is_row_order(column: str) -> bool:
     """Whether it is one of those that live rows carry along."""
     return column == "__event_time" or is_order(column)
 
 
 @dataclass(frozen=True)
-class Arrival:
+class RowOrder:
     """Expressions by which a live row says when it happened and when it came.
 
     Attributes:
@@ -46,16 +46,16 @@ class Arrival:
         fields = [f"'time', {self.time}", *(f"'o{n}', {expression}" for n, expression in enumerate(self.order))]
         return f"named_struct({', '.join(fields)})"
 
-    def of(self, relation: str) -> Arrival:
+    def of(self, relation: str) -> RowOrder:
         """The same, read from the hidden column of a relation; "" is a subquery without a name."""
         column = f"{quoted(relation)}.{ROW}" if relation else ROW
-        return Arrival(f"{column}.time", tuple(f"{column}.o{n}" for n in range(len(self.order))), self.is_sequence)
+        return RowOrder(f"{column}.time", tuple(f"{column}.o{n}" for n in range(len(self.order))), self.is_sequence)
 
-    def behind(self, alias: str) -> Arrival:
+    def behind(self, alias: str) -> RowOrder:
         """What the rows of an operator's result carry along: the order of the rows that caused them, then a number."""
         prefix = f"{alias}." if alias else ""
         count = len(self.order) + 1 if self.order else 0
-        return Arrival(
+        return RowOrder(
             f"{prefix}__event_time", tuple(f"{prefix}__o{n}" for n in range(count)), is_sequence=self.is_sequence
         )
 
@@ -93,7 +93,7 @@ class LiveRead:
     """
 
     name: str
-    arrival: Arrival | None = None
+    arrival: RowOrder | None = None
 
     def of(self, entry: Entry) -> Entry:
         """The definition with this relation as its source.
@@ -115,10 +115,10 @@ class Binder(Protocol):
     """Names and types, as the engine that will run the query sees them.
 
     Attributes:
-        carries_arrival: live rows carry event time and order of arrival along in a hidden column.
+        carries_row_order: live rows carry event time and order of arrival along in a hidden column.
     """
 
-    carries_arrival: bool
+    carries_row_order: bool
 
     def entry(self, parts: tuple[str, ...]) -> Entry | None:
         """The definition of that (qualified) name in our catalog, or None."""

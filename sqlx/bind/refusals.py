@@ -19,7 +19,7 @@ from sqlx.sql.tokens import Span, Token, tokenize_span
 _VAGUE = ("BIND.UNKNOWN_COLUMN", "REPLAY.QUERY_REFUSED")
 
 
-def explained(error: Exception, text: str, block: Block, join: Join, binder: Binder) -> Exception:
+def explain_binding_error(error: Exception, text: str, block: Block, join: Join, binder: Binder) -> Exception:
     """A better error than the given one, where a name that the join cannot see is its reason; else the given one.
 
     Args:

@@ -31,7 +31,7 @@ _BEHIND_NO_NAME = frozenset({"TIME", "ZONE", "TO", "FROM"})
 
 
 @dataclass(frozen=True)
-class Visible:
+class RelationScope:
     """A relation as names see it.
 
     Attributes:
@@ -57,7 +57,7 @@ class Reference:
 
     span: Span
     side: Side
-    relation: Visible
+    relation: RelationScope
     column: Column
     exact: bool
 
@@ -70,7 +70,7 @@ class Scope:
         left, right: what each side shows.
     """
 
-    def __init__(self, text: str, left: tuple[Visible, ...], right: Visible | None) -> None:
+    def __init__(self, text: str, left: tuple[RelationScope, ...], right: RelationScope | None) -> None:
         self.text, self.left, self.right = text, left, right
 
     def references(self, tokens: tuple[Token, ...]) -> list[Reference]:
@@ -106,7 +106,7 @@ class Scope:
             raise BindError("KEYED_JOIN.AMBIGUOUS_COLUMN", self.text, span.pair, column=name, candidates=candidates)
         raise BindError("BIND.UNKNOWN_COLUMN", self.text, span.pair, column=name, suggestion=self._suggestion(chain))
 
-    def _sides(self) -> Iterator[tuple[Side, Visible]]:
+    def _sides(self) -> Iterator[tuple[Side, RelationScope]]:
         for relation in self.left:
             yield "left", relation
         if self.right is not None:

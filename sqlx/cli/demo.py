@@ -24,7 +24,7 @@ from rich.syntax import Syntax
 from sqlx.cli.jinja import render_file
 from sqlx.cli.output import Result, err, fetch, note, out, show
 from sqlx.cli.progress import progress_bar, waiting, watched
-from sqlx.cli.scripts import Statement, at, is_query, split
+from sqlx.cli.scripts import Statement, error_place, is_query, split
 from sqlx.cli.start import started
 from sqlx.failures import CommandError
 from sqlx.streaming.registry import RunningQuery, Totals, registry
@@ -513,11 +513,11 @@ def _act(spark: SparkSession, path: Path, number: int) -> Act:
 
 def _step(spark: SparkSession, statement: Statement, what: str) -> Result | None:
     if not is_query(statement.text):
-        with at(statement):
+        with error_place(statement):
             _run(spark, statement.text, what)
         return None
     _announce(statement.text, what)
-    with at(statement):
+    with error_place(statement):
         result = watched(spark, what, lambda: fetch(spark.sql(statement.text), limit=20))
     show(result)
     out.print()

@@ -127,7 +127,7 @@ def run_scripts(spark: SparkSession, scripts: Sequence[Script], limit: int) -> N
     for script in scripts:
         for statement in script.statements:
             number += 1
-            with at(statement):
+            with error_place(statement):
                 result = _run(spark, script, statement, limit, f"statement {number}/{total}")
             if result is not None:
                 out.print(end="\n" if shown else "")
@@ -135,7 +135,7 @@ def run_scripts(spark: SparkSession, scripts: Sequence[Script], limit: int) -> N
                 shown += 1
 
 
-class at:
+class error_place:
     """Notes the place of a statement on an error that leaves it."""
 
     def __init__(self, statement: Statement) -> None:
@@ -192,7 +192,7 @@ def carrying_out_definitions(spark: SparkSession, scripts: Iterable[Script]) -> 
     """
     for script in scripts:
         for statement in script.statements:
-            with at(statement):
+            with error_place(statement):
                 yield statement
                 if is_definition(statement.text):
                     spark.sql(statement.text)

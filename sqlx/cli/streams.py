@@ -13,7 +13,7 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sqlx.cli.output import Result, err, fetch, note, show
-from sqlx.cli.scripts import Script, Statement, at, is_query, run_scripts
+from sqlx.cli.scripts import Script, Statement, error_place, is_query, run_scripts
 from sqlx.failures import CommandError
 from sqlx.sql.definitions import StreamingTable, Trigger, parse_streaming
 from sqlx.sql.tokens import tokenize
@@ -94,7 +94,7 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
     try:
         for script in scripts:
             for statement in script.statements:
-                with at(statement):
+                with error_place(statement):
                     query = start_stream(spark, statement, statement is statements[-1], options, preview)
                 if query is None:
                     run_scripts(spark, [Script((statement,), script.model)], options.limit)

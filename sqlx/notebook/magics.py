@@ -12,7 +12,7 @@ from IPython.display import DisplayHandle, display
 
 from sqlx.cli.output import fetch
 from sqlx.cli.progress import watched
-from sqlx.cli.scripts import Statement, at, split
+from sqlx.cli.scripts import Statement, error_place, split
 from sqlx.cli.start import tell_remarks
 from sqlx.cli.streams import StreamOptions, start_stream
 from sqlx.failures import CommandError
@@ -67,7 +67,7 @@ class SqlMagics(Magics):
             for statement in statements:
                 if shown is not None:
                     display(shown)
-                with at(statement) if len(statements) > 1 else nullcontext():
+                with error_place(statement) if len(statements) > 1 else nullcontext():
                     shown = self._run(statement, options, statement is statements[-1])
             if cell is None:
                 return shown

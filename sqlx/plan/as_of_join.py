@@ -89,7 +89,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         one_order = () if "__order1" in self.inputs.right.hidden or self.streaming else ("__order0",)
         right.add(self.inputs.hidden_items(*one_order, "__arrival", "__deleted", "__pass"))
         for side, carried, payload in zip(
-            (left, right), self.inputs.arrival_items(self.as_of), self.inputs.payload_items(), strict=True
+            (left, right), self.inputs.row_order_items(self.as_of), self.inputs.payload_items(), strict=True
         ):
             side.add(carried)
             side.add(payload)

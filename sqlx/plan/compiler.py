@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlx.bind.binder import Arrival, Binder
+from sqlx.bind.binder import Binder, RowOrder
 from sqlx.bind.reads import insert_target
 from sqlx.plan.context import Context
 from sqlx.plan.deduplicate import deduplicate_pipe
@@ -76,11 +76,11 @@ def _block(context: Context, block: Block) -> tuple[Result | None, EmitClause | 
         apply_names(context.text, block, context.edits, join)
     for item in block.items:
         shorten_qualifiers(context.text, block, context.edits, item, [join.span for join in compiled.joins])
-    context.live.hand_on(block, compiled.first_arrival)
-    return _rows(context, block, compiled.first_arrival) if block.items else (None, None)
+    context.live.hand_on(block, compiled.first_row_order)
+    return _rows(context, block, compiled.first_row_order) if block.items else (None, None)
 
 
-def _rows(context: Context, block: Block, arrival: Arrival | None) -> tuple[Result | None, EmitClause | None]:
+def _rows(context: Context, block: Block, arrival: RowOrder | None) -> tuple[Result | None, EmitClause | None]:
     """Compile what a block does with the rows of its relations: grouping, EMIT, GRACE PERIOD and LATE TO.
 
     Raises:

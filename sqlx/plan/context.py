@@ -8,7 +8,7 @@ from typing import TypeVar
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import Binder
 from sqlx.bind.refusals import check_relation, refused
-from sqlx.bind.scope import Visible
+from sqlx.bind.scope import RelationScope
 from sqlx.plan.live_reads import LiveReads
 from sqlx.plan.nodes import Fragment, Operator, PlanNode
 from sqlx.plan.subquery_text import stands_in
@@ -22,7 +22,7 @@ _Node = TypeVar("_Node", bound=Operator)
 class FromRelation:
     """One relation of a FROM clause, while the compiler walks over its joins."""
 
-    visible: Visible
+    visible: RelationScope
     relation: Relation | None = None
 
 
@@ -55,7 +55,7 @@ class Context:
     @property
     def carries(self) -> bool:
         """Whether live rows carry event time and order of arrival along."""
-        return self.streaming and self.binder.carries_arrival
+        return self.streaming and self.binder.carries_row_order
 
     def columns_of(self, sql: str) -> tuple[Column, ...]:
         """The columns of a query made of the text; an error of the engine where it is refused."""

@@ -10,14 +10,14 @@ from typing import NoReturn
 
 from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
-from sqlx.bind.binder import ROW, Arrival
+from sqlx.bind.binder import ROW, RowOrder
 from sqlx.bind.reads import live_read
 from sqlx.bind.refusals import refused
 from sqlx.bind.right_side import arrival_of
-from sqlx.bind.scope import Scope, Visible
+from sqlx.bind.scope import RelationScope, Scope
 from sqlx.errors import BindError
 from sqlx.plan.context import Context
-from sqlx.plan.keyed_join import needed_columns, with_carried
+from sqlx.plan.keyed_join import needed_columns, with_row_order
 from sqlx.plan.live_reads import check_live_left
 from sqlx.plan.nodes import Deduplicate, Fragment
 from sqlx.plan.subquery_text import with_clause
@@ -45,12 +45,12 @@ class DeduplicateInput:
 
     with_clause: str
     from_text: str
-    shown: Visible
+    shown: RelationScope
     needed: tuple[Column, ...]
     hidden: tuple[str, ...]
     max_future_us: int | None = None
     what: str = "the relation"
-    arrival: Arrival | None = None
+    arrival: RowOrder | None = None
 
     def query(self, items: list[str]) -> str:
         """The relation as a query of these items."""
@@ -94,7 +94,7 @@ class DeduplicateBuilder:
         columns = self._columns(sql)
         output = tuple(c for c in columns if c.name in payload)
         if arrival is not None:
-            output, payload = with_carried(output, columns), (*payload, "__event_time")
+            output, payload = with_row_order(output, columns), (*payload, "__event_time")
         fragment, shown_name = Fragment(sql, columns), self.inputs.shown.name
         names = tuple(column.name for column in self.inputs.needed)
         config, late_to = self._config(payload), self.clause.late_to
@@ -187,7 +187,7 @@ class _Base:
     hidden: tuple[str, ...] = ()
     entry: Entry | None = None
     shown: tuple[Column, ...] = field(default=())
-    arrival: Arrival | None = None
+    arrival: RowOrder | None = None
 
 
 def deduplicate_relation(context: Context, block: Block, relation: Relation) -> None:
@@ -209,7 +209,7 @@ def deduplicate_relation(context: Context, block: Block, relation: Relation) -> 
     needed = shown.columns if relation.columns or keeps_late else _needed(context, block, relation, shown)
     what = f"`{'.'.join(inner.parts)}`" if inner.kind == "name" else "the relation before it"
     node = _add(context, clause, _inputs(base, prefix, shown, needed, what))
-    text = _result(node, needed, context.live.arrival_behind(relation, base.arrival))
+    text = _result(node, needed, context.live.row_order_after(relation, base.arrival))
     if not relation.own_alias:
         text += f" AS {quoted(relation.given_name)}"
     end = relation.body.end if relation.own_alias else relation.span.end
@@ -228,7 +228,7 @@ def deduplicate_pipe(context: Context, level: Level, pipe: Pipe) -> None:
     name = (only.relation.visible_name if only else None) or f"__sqlx_a{pipe.span.start}"
     prefix = with_clause(context.text, context.edits, level, query, *_read(pipe.clause))
     from_text = f"({context.edits.render(query).rstrip()}) AS {quoted(name)}"
-    base = _Base(from_text, name, arrival=Arrival() if context.carries else None)
+    base = _Base(from_text, name, arrival=RowOrder() if context.carries else None)
     shown = _shown(context, base, prefix, None)
     node = _add(context, pipe.clause, _inputs(base, prefix, shown, shown.columns, "the query before the pipe"))
     whole = Span(query.start, pipe.span.end)
@@ -276,7 +276,7 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
     from_text = body if inner.visible_name else f"{body} AS {quoted(name)}"
     is_name = inner.kind == "name" and not prefix and not inner.columns and not inner.travel and not inner.extra
     if context.carries:
-        return _Base(from_text, name, arrival=context.live.arrival_of(inner) or Arrival())
+        return _Base(from_text, name, arrival=context.live.row_order_of(inner) or RowOrder())
     if context.streaming or not is_name or context.binder.columns(f"SELECT 1 FROM {from_text}") is None:
         return _Base(from_text, name)
     arrival = context.binder.arrival(context.edits.render(inner.body))  # it breaks ties of equal times
@@ -284,23 +284,25 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
     return _Base(f"({sql}) AS {quoted(name)}", name, ("__arrival0",))
 
 
-def _shown(context: Context, base: _Base, prefix: str, inner: Relation | None) -> Visible:
+def _shown(context: Context, base: _Base, prefix: str, inner: Relation | None) -> RelationScope:
     if base.shown:
-        return Visible(base.name, base.shown, inner.parts[:-1] if inner is not None and inner.alias is None else ())
+        return RelationScope(
+            base.name, base.shown, inner.parts[:-1] if inner is not None and inner.alias is None else ()
+        )
     sql = f"{prefix}SELECT {quoted(base.name)}.* FROM {base.from_text}"
     columns = context.bound(sql, inner)
-    return Visible(base.name, tuple(c for c in columns if c.name not in base.hidden and c.name != ROW))
+    return RelationScope(base.name, tuple(c for c in columns if c.name not in base.hidden and c.name != ROW))
 
 
-def _needed(context: Context, block: Block, relation: Relation, shown: Visible) -> tuple[Column, ...]:
+def _needed(context: Context, block: Block, relation: Relation, shown: RelationScope) -> tuple[Column, ...]:
     """The columns that the rest of the block may read."""
     visible = replace(shown, name=relation.visible_name or shown.name)
     as_join = Join("", relation.span, relation)
-    found = needed_columns(context.text, block, as_join, [], (visible,), Visible("", ()))
+    found = needed_columns(context.text, block, as_join, [], (visible,), RelationScope("", ()))
     return tuple(column for _, column in found.left)
 
 
-def _inputs(base: _Base, prefix: str, shown: Visible, needed: tuple[Column, ...], what: str) -> DeduplicateInput:
+def _inputs(base: _Base, prefix: str, shown: RelationScope, needed: tuple[Column, ...], what: str) -> DeduplicateInput:
     limit = base.entry.max_future_us if base.entry else None
     return DeduplicateInput(prefix, base.from_text, shown, needed, base.hidden, limit, what, base.arrival)
 
@@ -313,7 +315,7 @@ def _add(context: Context, clause: DeduplicateClause, inputs: DeduplicateInput) 
     return node
 
 
-def _result(node: Deduplicate, needed: tuple[Column, ...], arrival: Arrival | None) -> str:
+def _result(node: Deduplicate, needed: tuple[Column, ...], arrival: RowOrder | None) -> str:
     shown = zip(node.columns, needed, strict=False)  # what live rows carry along stands behind them
     items = [f"{place.name} AS {quoted(column.name)}" for place, column in shown]
     items += [f"{arrival.struct} AS {ROW}"] if arrival is not None else []

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pyspark.errors import PySparkException
 
 from catalog.entries import Column
-from sqlx.bind.binder import ROW, Arrival
+from sqlx.bind.binder import ROW, RowOrder
 from sqlx.bind.reads import rewritten_read
-from sqlx.bind.refusals import check_names, explained
+from sqlx.bind.refusals import check_names, explain_binding_error
 from sqlx.bind.right_side import RightSide, RightSideReader
-from sqlx.bind.scope import Visible
+from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context, FromRelation
@@ -41,27 +41,27 @@ class FromCompiler:
         joins: the temporal joins that were replaced.
         before: the relations of the FROM items that are done.
         arrival: what the rows of the FROM item at hand carry along, where it is live.
-        first_arrival: the same of the first item.
+        first_row_order: the same of the first item.
     """
 
     context: Context
     block: Block
     joins: list[ReplacedJoin] = field(default_factory=list)
     before: list[FromRelation] = field(default_factory=list)
-    arrival: Arrival | None = None
-    first_arrival: Arrival | None = None
+    arrival: RowOrder | None = None
+    first_row_order: RowOrder | None = None
 
     def compile(self) -> FromCompiler:
         """Compile its items, left to right."""
         for item in self.block.items:
             self.before = [*self.before, *self._item(item)]
-            self.first_arrival = self.arrival if item is self.block.items[0] else self.first_arrival
+            self.first_row_order = self.arrival if item is self.block.items[0] else self.first_row_order
         return self
 
     def _item(self, item: FromItem) -> list[FromRelation]:
         known = self._relation(item.relation)
         if item.relation.group is None or item.relation.alias is not None:
-            self.arrival = self.context.live.arrival_of(item.relation)
+            self.arrival = self.context.live.row_order_of(item.relation)
         for join in item.joins:
             if join.as_of is not None:
                 known = self._as_of(item, join, known)
@@ -80,7 +80,7 @@ class FromCompiler:
         if relation.inner is not None:
             self._relation(relation.inner)
             deduplicate_relation(self.context, self.block, relation)
-            return [FromRelation(Visible(relation.given_name, ()), relation)]
+            return [FromRelation(RelationScope(relation.given_name, ()), relation)]
         if relation.kind == "group" and relation.group is not None:
             inner = self._item(relation.group)
             if relation.alias is None:
@@ -90,7 +90,7 @@ class FromCompiler:
         if read is not None:
             self.context.edits.replace(*read)
         self._read_live(relation, self.block.level)
-        return [FromRelation(Visible(relation.given_name, ()), relation)]
+        return [FromRelation(RelationScope(relation.given_name, ()), relation)]
 
     def _give_names(self, item: FromItem, stop: int) -> None:
         """Relations without a name get one, once an operator needs to ask for their columns."""
@@ -136,7 +136,7 @@ class FromCompiler:
             context.nodes.setdefault(context.binder.live(right.entry).name, Source(right.entry))
         node, further = builder.build(f"__sqlx_rel{number}")
         node = context.add(node)
-        self.arrival = inputs.arrival_behind(f"__sqlx_op{number}")
+        self.arrival = inputs.row_order_after(f"__sqlx_op{number}")
         context.notes += builder.notes()
         conditions = [context.edits.render(c.span) for c in further]
         shown = [(k.visible.name, _shown(k.visible, inputs)) for k in known]
@@ -145,7 +145,7 @@ class FromCompiler:
         context.edits.replace(covered, restored(number, node, shown, inputs, conditions, reason))
         columns = right.columns + ((Column(reason, "string"),) if reason else ())
         merged = frozenset(t.name.lower() for t in join.using)
-        seen = (*inputs.left, Visible(inputs.right_name, columns, merged=merged))
+        seen = (*inputs.left, RelationScope(inputs.right_name, columns, merged=merged))
         self.joins = [s for s in self.joins if not covered.start <= s.span.start < covered.end]
         self.joins.append(ReplacedJoin(covered, number, node.columns, seen, item is self.block.items[0]))
         return [FromRelation(relation) for relation in seen]
@@ -157,9 +157,9 @@ class FromCompiler:
             builder = builder_of(join)(self.context, join, inputs)
             builder.read()
         except PySparkException as error:
-            raise explained(error, self.context.text, self.block, join, self.context.binder) from None
+            raise explain_binding_error(error, self.context.text, self.block, join, self.context.binder) from None
         spans = [c.span for c in builder.parts.further]
-        shown = Visible(inputs.right_name, right.columns)
+        shown = RelationScope(inputs.right_name, right.columns)
         needed = needed_columns(self.context.text, self.block, join, spans, inputs.left, shown)
         if self.context.carries:
             needed = with_late_columns(needed, join, inputs)
@@ -179,7 +179,7 @@ class FromCompiler:
             arrival = check_live_left(self.context.text, item.relation.body, prefix + left_from, self.arrival)
         return Inputs(prefix, left_from, left, (), right, join.relation.given_name, (), arrival)
 
-    def _visible(self, known: FromRelation, prefix: str, left_from: str) -> Visible:
+    def _visible(self, known: FromRelation, prefix: str, left_from: str) -> RelationScope:
         if known.visible.columns:
             return known.visible
         sql = f"{prefix}SELECT `{known.visible.name}`.* FROM {left_from}"
@@ -187,7 +187,7 @@ class FromCompiler:
         columns = self.context.bound(sql, relation) if relation is not None else self.context.columns_of(sql)
         named = relation is not None and relation.alias is None
         qualifiers = relation.parts[:-1] if relation is not None and named else ()
-        return Visible(known.visible.name, tuple(c for c in columns if c.name != ROW), qualifiers)
+        return RelationScope(known.visible.name, tuple(c for c in columns if c.name != ROW), qualifiers)
 
     def _lookup(self, item: FromItem, join: Join, known: list[FromRelation]) -> list[FromRelation] | None:
         """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
@@ -208,5 +208,5 @@ def is_operator(context: Context, join: Join, level: Level) -> bool:
     return entry is not None and entry.kind == "upsert"
 
 
-def _shown(visible: Visible, inputs: Inputs) -> list[tuple[int, Column]]:
+def _shown(visible: RelationScope, inputs: Inputs) -> list[tuple[int, Column]]:
     return [(n, c) for n, (relation, c) in enumerate(inputs.left_needed) if relation.name == visible.name]

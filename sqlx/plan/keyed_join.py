@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.entries import Column, Entry
-from sqlx.bind.binder import Arrival, Binder, is_carried, is_order
+from sqlx.bind.binder import Binder, RowOrder, is_order, is_row_order
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed, stars
-from sqlx.bind.scope import Reference, Scope, Side, Visible
+from sqlx.bind.scope import Reference, RelationScope, Scope, Side
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.nodes import Fragment
@@ -38,12 +38,12 @@ class Inputs:
 
     left_with: str
     left_from: str
-    left: tuple[Visible, ...]
-    left_needed: tuple[tuple[Visible, Column], ...]
+    left: tuple[RelationScope, ...]
+    left_needed: tuple[tuple[RelationScope, Column], ...]
     right: RightSide
     right_name: str
     right_needed: tuple[Column, ...]
-    arrival: Arrival | None = None
+    arrival: RowOrder | None = None
 
     def left_query(self, items: str) -> str:
         """The left side as a query of these items."""
@@ -77,7 +77,7 @@ class Inputs:
 
     # live rows
 
-    def arrival_items(self, otherwise: str) -> tuple[dict[str, str], dict[str, str]]:
+    def row_order_items(self, otherwise: str) -> tuple[dict[str, str], dict[str, str]]:
         """What live rows of both sides carry along; the left side's time is ``otherwise`` where nothing shows it."""
         arrival = self.arrival
         if arrival is None:
@@ -88,7 +88,7 @@ class Inputs:
             f"__o{n}": f"{name}.{h}" for n, h in enumerate(orders)
         }
 
-    def arrival_behind(self, alias: str) -> Arrival | None:
+    def row_order_after(self, alias: str) -> RowOrder | None:
         """What the rows of the result carry along: in the order of the left rows that caused them, then numbered."""
         return None if self.arrival is None else self.arrival.behind(alias)
 
@@ -105,12 +105,12 @@ def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[
     """The columns of the result: the payloads of both sides, the reason, and what live rows carry along."""
     shown = [c for c in (*left.columns, *right.columns) if not c.name.startswith("__")]
     reason = [Column("__reason", "string")] if with_reason else []
-    return with_carried((*shown, *reason), left.columns)
+    return with_row_order((*shown, *reason), left.columns)
 
 
-def with_carried(shown: tuple[Column, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def with_row_order(shown: tuple[Column, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """The columns of a result and behind them what live rows of the input carry along."""
-    carried = [c for c in columns if is_carried(c.name)]
+    carried = [c for c in columns if is_row_order(c.name)]
     count = sum(1 for c in carried if is_order(c.name))
     carried += [Column(f"__o{count}", "bigint")] if count else []
     return (*shown, *carried)
@@ -144,7 +144,7 @@ class KeyedJoinBuilder:
     def __init__(self, context: Context, join: Join, inputs: Inputs) -> None:
         self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
         self.join, self.inputs = join, inputs
-        self.scope = Scope(self.text, inputs.left, Visible(inputs.right_name, inputs.right.columns))
+        self.scope = Scope(self.text, inputs.left, RelationScope(inputs.right_name, inputs.right.columns))
         self.parts = Parts()
 
     @property
@@ -360,12 +360,12 @@ _NARROW = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timesta
 class Needed:
     """The columns of both sides that the rest of the block may read."""
 
-    left: tuple[tuple[Visible, Column], ...]
+    left: tuple[tuple[RelationScope, Column], ...]
     right: tuple[Column, ...]
 
 
 def needed_columns(
-    text: str, block: Block, join: Join, further: list[Span], left: tuple[Visible, ...], right: Visible
+    text: str, block: Block, join: Join, further: list[Span], left: tuple[RelationScope, ...], right: RelationScope
 ) -> Needed:
     """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
 
@@ -387,7 +387,7 @@ def needed_columns(
     if not every:
         every = block.pipe or any("NATURAL" in j.kind for item in block.items for j in item.joins)
 
-    def is_read(relation: Visible, column: Column) -> bool:
+    def is_read(relation: RelationScope, column: Column) -> bool:
         qualifier, name = relation.name.lower(), column.name.lower()
         return every or qualifier in starred or ("", name) in names or (qualifier, name) in names
 

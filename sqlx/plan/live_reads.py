@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from catalog.entries import Entry
-from sqlx.bind.binder import ROW, Arrival, Binder, LiveRead
+from sqlx.bind.binder import ROW, Binder, LiveRead, RowOrder
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import stars
 from sqlx.errors import UnsupportedError
@@ -27,7 +27,7 @@ _TAILS = frozenset("GROUP HAVING LIMIT OFFSET QUALIFY WINDOW UNION EXCEPT INTERS
 
 
 @dataclass
-class Carried:
+class RowOrderPaths:
     """Which relations and blocks of a statement lie between a stream and an operator.
 
     Args:
@@ -117,7 +117,7 @@ def shows_row(text: str, block: Block, relation: Relation) -> bool:
 _LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup", "__sqlx_agg")
 
 
-def check_live_left(text: str, place: Span, left: str, arrival: Arrival | None) -> Arrival:
+def check_live_left(text: str, place: Span, left: str, arrival: RowOrder | None) -> RowOrder:
     """What the (left) input of a live operator carries along.
 
     Raises:
@@ -125,7 +125,7 @@ def check_live_left(text: str, place: Span, left: str, arrival: Arrival | None) 
     """
     if not any(name in left for name in _LIVE_NAMES):
         raise UnsupportedError("STREAMING.LEFT_NOT_LIVE", text, place.pair)
-    return arrival or Arrival()
+    return arrival or RowOrder()
 
 
 @dataclass
@@ -143,13 +143,13 @@ class LiveReads:
     binder: Binder
     edits: Edits
     nodes: dict[str, PlanNode]
-    _carried: Carried | None = None
-    _shown: dict[tuple[int, int], Arrival] = field(default_factory=dict)
-    _handed: dict[int, Arrival] = field(default_factory=dict)
+    _carried: RowOrderPaths | None = None
+    _shown: dict[tuple[int, int], RowOrder] = field(default_factory=dict)
+    _handed: dict[int, RowOrder] = field(default_factory=dict)
 
     def start(self, root: Level, is_operator: Callable[[Join, Level], bool]) -> None:
         """Find out which relations must show what their rows carry along."""
-        self._carried = Carried(self.text, root)
+        self._carried = RowOrderPaths(self.text, root)
         self._carried.find(is_operator)
 
     def read(self, relation: Relation, level: Level) -> None:
@@ -187,11 +187,11 @@ class LiveReads:
         columns = ", ".join(quoted(column.name) for column in entry.columns)
         return f"(SELECT {columns} FROM {live.name})"
 
-    def arrival_of(self, relation: Relation) -> Arrival | None:
+    def row_order_of(self, relation: Relation) -> RowOrder | None:
         """What the rows of a relation carry along, as far as it shows it."""
         return self._shown.get(relation.span.pair)
 
-    def arrival_behind(self, relation: Relation, before: Arrival | None) -> Arrival | None:
+    def row_order_after(self, relation: Relation, before: RowOrder | None) -> RowOrder | None:
         """What the result of a deduplication carries along, where an operator reads it: noted as shown by it."""
         if before is None or not self._is_carried(relation):
             return None
@@ -199,7 +199,7 @@ class LiveReads:
         self._shown[relation.span.pair] = found.of(relation.given_name)
         return found
 
-    def hand_on(self, block: Block, arrival: Arrival | None) -> None:
+    def hand_on(self, block: Block, arrival: RowOrder | None) -> None:
         """Let a block between a stream and an operator show what its rows carry along."""
         if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:
             return
@@ -207,12 +207,12 @@ class LiveReads:
         if groups(self.text, block, read_tail(self.text, block)):
             return  # its result has an order of its own: hand_on_result
         first = block.items[0]
-        is_shown = not any(j.as_of for j in first.joins) and self.arrival_of(first.relation) == arrival
+        is_shown = not any(j.as_of for j in first.joins) and self.row_order_of(first.relation) == arrival
         if not (is_shown and shows_row(self.text, block, first.relation)):
             self.edits.insert(block.select.end, f", {arrival.struct} AS {ROW}")
         self._handed[block.span.start] = arrival
 
-    def hand_on_result(self, block: Block, arrival: Arrival | None) -> str:
+    def hand_on_result(self, block: Block, arrival: RowOrder | None) -> str:
         """A select list item with what the finals of a block carry along, where an operator reads them; else ""."""
         if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:
             return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from catalog.entries import Column
 from sqlx.bind.right_side import stars
-from sqlx.bind.scope import Visible
+from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.keyed_join import Inputs
 from sqlx.plan.nodes import AsOfJoin, TableLookup
@@ -98,7 +98,7 @@ class ReplacedJoin:
     span: Span
     number: int
     columns: tuple[Column, ...]
-    relations: tuple[Visible, ...]
+    relations: tuple[RelationScope, ...]
     first: bool
 
     @property

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-from sqlx.bind.scope import Visible
+from sqlx.bind.scope import RelationScope
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.sql.edits import Edits
 from sqlx.sql.structure import Block, FromItem, Join, Level
@@ -78,7 +78,7 @@ def check_leftovers(text: str, edits: Edits) -> None:
             raise TemporalParseError("PARSE.CLAUSE_PLACE", text, span, clause=" ".join(pair))
 
 
-def merge_using(text: str, item: FromItem, left: tuple[Visible, ...], stop: int) -> tuple[Visible, ...]:
+def merge_using(text: str, item: FromItem, left: tuple[RelationScope, ...], stop: int) -> tuple[RelationScope, ...]:
     """Mark the columns that USING and NATURAL of Spark's own joins have merged.
 
     Raises:

@@ -16,7 +16,7 @@ from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission
-from sqlx.plan.keyed_join import with_carried
+from sqlx.plan.keyed_join import with_row_order
 from sqlx.plan.nodes import Result, Source, TableChanges
 from sqlx.plan.select_list import Item, select_items
 from sqlx.sql.structure import Block, QueryTail, Relation
@@ -111,7 +111,7 @@ def _node(context: Context, relation: Relation, entry: Entry) -> TableChanges:
     if context.carries:
         types = {column.name: column.type for column in fragment.columns}
         keys = tuple(Column(f"__k{n}", types[f"__k{n}"]) for n in range(len(entry.keys)))
-        shown = with_carried((*keys, *shown), fragment.columns)
+        shown = with_row_order((*keys, *shown), fragment.columns)
     return TableChanges(
         f"__sqlx_tab{context.number(TableChanges)}",
         fragment,

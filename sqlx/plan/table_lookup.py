@@ -38,7 +38,7 @@ class TableLookupBuilder(KeyedJoinBuilder):
             right_payload[right_columns[-1]] = "true"
         if self.inputs.arrival is not None:
             right_side.add(self.inputs.hidden_items("__time"))
-        left_carried, right_carried = self.inputs.arrival_items("CAST(NULL AS TIMESTAMP)")
+        left_carried, right_carried = self.inputs.row_order_items("CAST(NULL AS TIMESTAMP)")
         left_side.add(left_carried | left_payload)
         right_side.add(right_carried | right_payload)
         self.cast_keys(left_side, right_side)

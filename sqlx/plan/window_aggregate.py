@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from catalog.entries import Column
-from sqlx.bind.binder import Arrival
+from sqlx.bind.binder import RowOrder
 from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission, config_of, is_outermost
-from sqlx.plan.keyed_join import with_carried
+from sqlx.plan.keyed_join import with_row_order
 from sqlx.plan.live_reads import check_live_left
 from sqlx.plan.nodes import Aggregation, Result
 from sqlx.plan.select_list import Grouping, Item, Replaced, Replacer, alias_text, groups, select_items, shown_name
@@ -65,7 +65,7 @@ class Grouped:
     tail: QueryTail
     from_text: str
     prefix: str
-    arrival: Arrival | None
+    arrival: RowOrder | None
     columns: tuple[Column, ...]
     items: list[Item]
     grouping: Grouping
@@ -301,7 +301,7 @@ _TIMES = ("timestamp", "timestamp_ntz")
 
 
 def aggregate_block(
-    context: Context, block: Block, tail: QueryTail, from_text: str, arrival: Arrival | None = None
+    context: Context, block: Block, tail: QueryTail, from_text: str, arrival: RowOrder | None = None
 ) -> Result | None:
     """Compile a block that groups its rows.
 
@@ -334,7 +334,7 @@ def aggregate_block(
     return replace(result_of(group, selected), around=around)
 
 
-def _read(context: Context, block: Block, tail: QueryTail, from_text: str, arrival: Arrival | None) -> Grouped:
+def _read(context: Context, block: Block, tail: QueryTail, from_text: str, arrival: RowOrder | None) -> Grouped:
     text = context.text
     spans = [s for s in (block.select, tail.where, tail.having, tail.grouping) if s is not None]
     prefix = with_clause(text, context.edits, block.level, Span(block.items[0].start, block.items[-1].end), *spans)
@@ -413,7 +413,7 @@ def _node(group: Grouped) -> Aggregation:
         f"__sqlx_agg{context.number(Aggregation)}",
         fragment,
         config,
-        with_carried(tuple(shown), fragment.columns) if context.carries else tuple(shown),
+        with_row_order(tuple(shown), fragment.columns) if context.carries else tuple(shown),
         ".".join(relation.parts) or "the query",
         group.tail.late_to,
         tuple(column.name for column in payload),

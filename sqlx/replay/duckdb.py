@@ -154,7 +154,7 @@ class DuckDbBinder:
         catalog: the definitions.
     """
 
-    carries_arrival = False
+    carries_row_order = False
 
     def __init__(self, engine: Engine, catalog: MemoryCatalog) -> None:
         self.engine, self.catalog = engine, catalog

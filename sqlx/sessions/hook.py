@@ -106,7 +106,7 @@ def _java(message: str, exception: Any) -> Exception:
 _log = logging.getLogger("sqlx")
 
 
-class TemporalParser:
+class SparkParserHook:
     """A session's parser: ours in front, Spark's behind it."""
 
     def __init__(self, java_session: Any, delegate: Any, front: FrontEnd) -> None:
@@ -190,9 +190,9 @@ class ParserBuilder:
     def __init__(self, front: FrontEnd) -> None:
         self.front = front
 
-    def apply(self, java_session: Any, delegate: Any) -> TemporalParser:
+    def apply(self, java_session: Any, delegate: Any) -> SparkParserHook:
         """Called by Spark once a session."""
-        parser = TemporalParser(java_session, delegate, self.front)
+        parser = SparkParserHook(java_session, delegate, self.front)
         self.front.keep(parser, str(java_session.sessionUUID()), delegate)
         return parser
 
@@ -236,7 +236,7 @@ class FrontEnd:
         self._delegates: dict[str, Any] = {}
         self._sessions: dict[str, SessionStatements] = {}
 
-    def keep(self, parser: TemporalParser, session: str, delegate: Any) -> None:
+    def keep(self, parser: SparkParserHook, session: str, delegate: Any) -> None:
         """Hold a session's parser for as long as Java may call it, and Spark's behind it."""
         self._kept.setdefault(session, []).append(parser)
         self._delegates[session] = delegate

@@ -19,10 +19,10 @@ from pyspark.sql.types import StructType
 
 from catalog.definitions import Definition, name_parts, part_text
 from catalog.entries import Column, Entry
-from catalog.kafka import FACTS, halves
+from catalog.kafka import FACTS, split_topic_query
 from catalog.relations import alias_text
 from catalog.spark import SparkCatalog, columns_of, type_text
-from sqlx.bind.binder import ROW, Arrival, LiveRead, NotLiveError
+from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
@@ -60,7 +60,7 @@ def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> Dat
     if not _BEGINNINGS & {key.lower() for key in options}:
         options["startingOffsets"] = "earliest"  # as a bounded read begins, so that both see the same rows
     raw = spark.readStream.format("kafka").options(**options).load()
-    shown, parsed, condition = halves(entry.relation[1:-1])
+    shown, parsed, condition = split_topic_query(entry.relation[1:-1])
     frame = query_frame(parsed.replace(entry.topic, _RAW), spark, {_RAW: raw})
     if "raise_error" not in condition:
         frame = frame.observe(
@@ -111,7 +111,7 @@ class LiveSource:
     """
 
     frame: DataFrame
-    arrival: Arrival
+    arrival: RowOrder
 
 
 def open_live(
@@ -140,7 +140,7 @@ def open_live(
             order, is_sequence = () if entry.sequence_by else _order(catalog, frame), False
         if entry.sequence_by:
             order, is_sequence = (entry.sequence_by,), True
-        arrival = Arrival(f"CAST(({entry.timestamp_by}) AS TIMESTAMP)", order, is_sequence)
+        arrival = RowOrder(f"CAST(({entry.timestamp_by}) AS TIMESTAMP)", order, is_sequence)
         columns = [part_text(column.name) for column in entry.columns]
         # NB: the alias first: expressions of the definition may qualify their columns with it.
         row = arrival.struct
@@ -153,7 +153,7 @@ def open_live(
         reason = f"Spark says: {_first_line(error)}"
         raise NotLiveError(reason) from error
     shown = tuple(f"{ROW}.o{number}" for number in range(len(order)))
-    return LiveSource(live, Arrival(f"{ROW}.time", shown, arrival.is_sequence))
+    return LiveSource(live, RowOrder(f"{ROW}.time", shown, arrival.is_sequence))
 
 
 def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
@@ -281,7 +281,7 @@ class SparkBinder:
             would be a detour.
     """
 
-    carries_arrival = True
+    carries_row_order = True
 
     def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False, parser: Any = None) -> None:
         self.spark, self.catalog, self.portable = spark, catalog, portable

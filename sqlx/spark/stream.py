@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from sqlx.bind.binder import is_carried, is_order
+from sqlx.bind.binder import is_order, is_row_order
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import (
     Aggregation,
@@ -392,7 +392,7 @@ class StreamLowering:
             return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))
         if self._feeds_another(node):
             return rows_of(fat, "rows", schema)
-        hidden = [field for field in schema.fields if is_carried(field.name)]
+        hidden = [field for field in schema.fields if is_row_order(field.name)]
         shown = StructType([field for field in schema.fields if field not in hidden])
         rows = rows_of(fat, "rows", shown)
         return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in hidden}) if hidden else rows

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from catalog.entries import Column, Entry
-from sqlx.bind.binder import ROW, Arrival, LiveRead, NotLiveError
+from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Plan
 from tests.harness.fake_binder import FakeBinder
@@ -17,7 +17,7 @@ _FILES = (("o0", "timestamp"), ("o1", "string"), ("o2", "bigint"))
 class LiveBinder(FakeBinder):
     """Binds live queries."""
 
-    carries_arrival = True
+    carries_row_order = True
 
     def live(self, entry: Entry) -> LiveRead:
         if entry.name == "prices":
@@ -28,7 +28,7 @@ class LiveBinder(FakeBinder):
         name = f"__sqlx_live_{entry.name}"
         self.announce(name, (*entry.columns, Column(ROW, f"struct<{fields}>")))
         shown = tuple(f"{ROW}.{place}" for place, _ in order)
-        return LiveRead(name, Arrival(f"{ROW}.time", shown, entry.sequence_by is not None))
+        return LiveRead(name, RowOrder(f"{ROW}.time", shown, entry.sequence_by is not None))
 
 
 BINDER = LiveBinder()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sqlx.sessions.hook import FrontEnd, TemporalParser
+from sqlx.sessions.hook import FrontEnd, SparkParserHook
 from tests.corpus import ACCEPTED, REFUSED, statements
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_a_statement_of_spark_reaches_its_parser_byte_for_byte(spark: SparkSessi
     front = FrontEnd(spark.sparkContext)
     for text in statements(name):
         spy = Spy(plain)
-        plan = TemporalParser(spark._jsparkSession, spy, front).parsePlan(text)
+        plan = SparkParserHook(spark._jsparkSession, spy, front).parsePlan(text)
         assert spy.texts == [text]
         assert ("plan", shown(plan)) == outcome(plain, text)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from udtf.columns import compiled as column_loops
 from udtf.columns.arrays import ints_of, one_chunk, presence_of, truth_of
-from udtf.rules import ACCEPTED, FATES, UNSET, limit
+from udtf.rules import ACCEPTED, OUTCOMES, UNSET, limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DAY_US = 86_400_000_000
 _LAST_DAY = (2**63 - 1) // _DAY_US
-_FATE_NAMES = pa.array(FATES, pa.string())
+_OUTCOME_NAMES = pa.array(OUTCOMES, pa.string())
 
 
 def micros_of(column: pa.Array) -> NDArray[np.int64]:
@@ -113,19 +113,19 @@ class Decided:
         times, has_time = micros_of(column), is_present(column)
         self.has_key = keys_present(keys_of(table, n_keys))
         admitted = np.ones_like(self.has_key) if keeps_null_keys else self.has_key
-        self._fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        self._outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
         before = UNSET if now is None else now
         after = column_loops.decide_left(
-            times, has_time, admitted, before, limit(max_future_us), -1, self._fates, self._clock
+            times, has_time, admitted, before, limit(max_future_us), -1, self._outcomes, self._clock
         )
         self.now = None if after == UNSET else int(after)
         self._times = pa.array(times, mask=~has_time)
-        self.is_accepted = self._fates == ACCEPTED
+        self.is_accepted = self._outcomes == ACCEPTED
         self.accepted = np.flatnonzero(self.is_accepted)
 
     def refused(self, table: pa.Table, name: str) -> pa.Table:
         """The other rows, as late rows of an operator."""
-        return refused(table, np.flatnonzero(~self.is_accepted), self._fates, self._times, self._clock, name)
+        return refused(table, np.flatnonzero(~self.is_accepted), self._outcomes, self._times, self._clock, name)
 
 
 def count_refused(metrics: Metrics, late: Sequence[pa.Table]) -> None:
@@ -136,26 +136,31 @@ def count_refused(metrics: Metrics, late: Sequence[pa.Table]) -> None:
 
 
 def refused(
-    table: pa.Table, rows: NDArray[np.int64], fates: NDArray[np.int8], times: pa.Array, clock: Any, name: str
+    table: pa.Table, rows: NDArray[np.int64], outcomes: NDArray[np.int8], times: pa.Array, clock: Any, name: str
 ) -> pa.Table:
     """The refused rows with the four columns of semantics.md B7.
 
     Args:
         table: the input.
         rows: which of its rows are refused.
-        fates: of all rows.
+        outcomes: of all rows.
         times: of all rows in microseconds; NULL where they have none.
         clock: stream time when each row came.
         name: of the operator.
     """
     if not len(rows):
-        table, clock, times, fates = table.slice(0, 0), clock[:0], times[:0], fates[:0]
+        table, clock, times, outcomes = table.slice(0, 0), clock[:0], times[:0], outcomes[:0]
     else:
-        table, clock, times, fates = table.take(pa.array(rows)), clock[rows], times.take(pa.array(rows)), fates[rows]
+        table, clock, times, outcomes = (
+            table.take(pa.array(rows)),
+            clock[rows],
+            times.take(pa.array(rows)),
+            outcomes[rows],
+        )
     unset = clock == UNSET
     unknown = unset | ~is_present(times)
     lateness = np.where(unknown, 0, clock - times.fill_null(0).to_numpy(zero_copy_only=False))
-    late = table.append_column("_reason", _FATE_NAMES.take(pa.array(fates)))
+    late = table.append_column("_reason", _OUTCOME_NAMES.take(pa.array(outcomes)))
     late = late.append_column("_operator", pa.array([name] * len(rows), pa.string()))
     late = late.append_column("_stream_time", pa.array(clock, mask=unset).cast(pa.timestamp("us", "UTC")))
     return late.append_column("_lateness", pa.array(lateness, mask=unknown))

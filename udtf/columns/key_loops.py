@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from udtf.rules import ACCEPTED, WAITS, fate_of_left
+from udtf.rules import ACCEPTED, WAITS, outcome_of_left
 
 # Loops over codes of keys, which are numbers from 0 on: counting, sorting, looking up. Compiled by `compiled`.
 #
@@ -111,13 +111,13 @@ def move_slots(old: Any, slots: Any) -> None:
 
 
 def decide_left(
-    times: Any, has_time: Any, has_key: Any, now: Any, max_future: Any, wait: Any, fates: Any, clock: Any
+    times: Any, has_time: Any, has_key: Any, now: Any, max_future: Any, wait: Any, outcomes: Any, clock: Any
 ) -> Any:
-    """Fate of every stream row, and the stream time after it; returns the last one."""
+    """Outcome of every stream row, and the stream time after it; returns the last one."""
     for row in range(len(times)):
-        fate = fate_of_left(has_time[row], has_key[row], times[row], now, max_future, wait)
-        if (fate in (ACCEPTED, WAITS)) and times[row] > now:
+        outcome = outcome_of_left(has_time[row], has_key[row], times[row], now, max_future, wait)
+        if (outcome in (ACCEPTED, WAITS)) and times[row] > now:
             now = times[row]
-        fates[row] = fate
+        outcomes[row] = outcome
         clock[row] = now
     return now

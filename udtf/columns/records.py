@@ -17,7 +17,7 @@ from udtf.logic import Segment
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from udtf.logic import Kept, Logic
+    from udtf.logic import Logic, Snapshotable
     from udtf.record import Key, LateRow, Row, Update
     from udtf.time import Micros
 
@@ -26,7 +26,7 @@ _STATE_PIECE: Final = 1 << 28  # one value of a column of bytes ends at 2 GB
 _STAMP: Final = pa.timestamp("us", "UTC")
 
 
-LogicT = TypeVar("LogicT", bound="Kept")
+LogicT = TypeVar("LogicT", bound="Snapshotable")
 
 
 class RecordBacked(Generic[LogicT]):

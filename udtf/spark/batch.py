@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
 from udtf.spark.stream_conf import configured_tasks
-from udtf.spark.workers import settle
+from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.blobs import gathered
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def as_of_join(
 
 def _join_task(config: AsOfJoinConfig, left: pa.Table, right: pa.Table) -> pa.Table:
     """One task, in a worker."""
-    settle()
+    freeze_loaded_modules()
     return in_utc(join_tables(config, left, right))
 
 
@@ -253,7 +253,7 @@ def _deduplicate_task(config: DeduplicateConfig, batches: Iterable[pa.RecordBatc
     """One task, in a worker."""
     import pyarrow as pa  # the driver may plan without it
 
-    settle()
+    freeze_loaded_modules()
     held = [batch for batch in batches if batch.num_rows]
     if held:
         yield from in_utc(deduplicate_table(config, pa.Table.from_batches(held))).to_batches()
@@ -299,7 +299,7 @@ def as_of_join_mapped(
 
 def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One partition of the left side, in a worker."""
-    settle()
+    freeze_loaded_modules()
     for held in gathered(batches, _ANSWERED_ROWS, _ANSWERED_BYTES):
         yield from in_utc(_versions(name, config).join(pa.Table.from_batches(held))).to_batches()
 
@@ -386,7 +386,7 @@ def _windows_task(
 
     from udtf.operators.window_aggregate.batch import sliding_members, sliding_table
 
-    settle()
+    freeze_loaded_modules()
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return

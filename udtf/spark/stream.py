@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from udtf.spark.workers import settle
+from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.log import Head
 from udtf.stream.spec import MAXIMA, StreamSpec
 
@@ -217,7 +217,7 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
     from udtf.spark.batch import in_utc
     from udtf.stream.blobs import pack
 
-    settle()
+    freeze_loaded_modules()
     context = TaskContext.get()
     partition = context.partitionId() if context else 0
     in_utc_batches = (batch for rows in batches for batch in in_utc(pa.Table.from_batches([rows])).to_batches())
@@ -234,7 +234,7 @@ def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Ite
     from udtf.spark.batch import in_utc
     from udtf.stream.blobs import from_blob
 
-    settle()
+    freeze_loaded_modules()
     for batch in batches:
         for blob in batch.column(0):
             yield from in_utc(from_blob(blob.as_buffer()).select(names)).to_batches()
@@ -248,7 +248,7 @@ class _TaskProcessor(StatefulProcessor):
         self._schemas = schemas
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        settle()
+        freeze_loaded_modules()
         self._handle = handle
         self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
 

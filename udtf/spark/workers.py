@@ -8,7 +8,7 @@ import sys
 _settled = 0
 
 
-def settle() -> None:
+def freeze_loaded_modules() -> None:
     """Take what is loaded out of the garbage collector's sight, once and whenever more modules have come.
 
     Spark's daemon collects garbage behind each task. With numba, pandas and pyarrow loaded that takes 60 ms, however

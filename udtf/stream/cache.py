@@ -47,7 +47,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedState:
     """A task's state as it was at one position of its history."""
 
     logic: StreamLogic
@@ -65,7 +65,7 @@ class StateCache:
 
     def __init__(self) -> None:
         """Keep nothing yet."""
-        self._kept: OrderedDict[CacheKey, tuple[Kept, int]] = OrderedDict()
+        self._kept: OrderedDict[CacheKey, tuple[CachedState, int]] = OrderedDict()
 
     def __len__(self) -> int:
         """How many states are kept."""
@@ -76,12 +76,12 @@ class StateCache:
         """What all kept states take."""
         return sum(size for _, size in self._kept.values())
 
-    def take(self, key: CacheKey) -> Kept | None:
+    def take(self, key: CacheKey) -> CachedState | None:
         """Hand a state over: it is no longer kept, so that one that fails half way is never met again."""
         kept, _ = self._kept.pop(key, (None, 0))
         return kept
 
-    def put(self, key: CacheKey, kept: Kept, budget_bytes: int) -> None:
+    def put(self, key: CacheKey, kept: CachedState, budget_bytes: int) -> None:
         """Keep a state, and forget the least recently used beyond the budget, this one too if it is alone too large."""
         self._kept[key] = kept, kept.logic.stored_bytes + (kept.done.stored_bytes if kept.done else 0)
         total = self.kept_bytes

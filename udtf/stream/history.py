@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from udtf.errors import StateError
-from udtf.stream.cache import Kept
+from udtf.stream.cache import CachedState
 from udtf.stream.log import Head
 from udtf.stream.segments import FORMAT, owner_of, unseal
 
@@ -41,7 +41,9 @@ def checked_head(log: Log, fingerprint: str, place: str) -> Head:
     return head
 
 
-def restore(make_logic: Callable[[], StreamLogic], log: Log, head: Head, kept: Kept | None, place: str) -> Restored:
+def restore(
+    make_logic: Callable[[], StreamLogic], log: Log, head: Head, kept: CachedState | None, place: str
+) -> Restored:
     """The state at the head: what was kept if it is that, or can catch up with it; else from the snapshot on.
 
     Raises:
@@ -56,12 +58,12 @@ def restore(make_logic: Callable[[], StreamLogic], log: Log, head: Head, kept: K
     logic = make_logic()
     if head.position == 0:
         return Restored(logic, "nothing")
-    if not catch_up(logic, log, head, Kept(logic, head.first - 1, ""), place):
+    if not catch_up(logic, log, head, CachedState(logic, head.first - 1, ""), place):
         raise StateError.corrupt_segment(place, head.position, "the history does not end where the head says")
     return Restored(logic, "snapshot")
 
 
-def catch_up(logic: StreamLogic, log: Log, head: Head, start: Kept, place: str) -> bool:
+def catch_up(logic: StreamLogic, log: Log, head: Head, start: CachedState, place: str) -> bool:
     """Apply the log's segments after `start`; False when they do not go on from there, or do not lead to the head."""
     token = start.token
     for number, data in log.tail(start.position):

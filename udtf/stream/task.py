@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from udtf.stream.cache import WORKER_CACHE, Done, Kept
+from udtf.stream.cache import WORKER_CACHE, CachedState, Done
 from udtf.stream.history import checked_head, restore
 from udtf.stream.interleave import NO_TIME, interleave, times_us
 from udtf.stream.segments import seal
@@ -83,7 +83,7 @@ class TaskRunner:
         place = f"operator {self.spec.operator}, task {task}"
         return place, checked_head(log, self.spec.belongs_to, place)
 
-    def _again(self, task: int, log: Log, kept: Kept, done: Done) -> StreamEmission:
+    def _again(self, task: int, log: Log, kept: CachedState, done: Done) -> StreamEmission:
         _put(log, done.head, done.segment)
         self.cache.put(self._key(task), kept, self.spec.cache_bytes)
         return done.emission
@@ -113,7 +113,7 @@ class TaskRunner:
             _put(log, head, segment)
             if digest and _bytes_of(emission) <= _MOST_KEPT_EMISSION:
                 done = Done(before, digest, head, segment, emission)
-        self.cache.put(self._key(task), Kept(logic, head.position, head.token, done), self.spec.cache_bytes)
+        self.cache.put(self._key(task), CachedState(logic, head.position, head.token, done), self.spec.cache_bytes)
 
     def _key(self, task: int) -> CacheKey:
         return f"{self.query} {self.spec.belongs_to}", self.spec.operator, task

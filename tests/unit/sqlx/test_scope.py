@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 
 from catalog.entries import Column
-from sqlx.bind.scope import Scope, Visible, name_chains
+from sqlx.bind.scope import RelationScope, Scope, name_chains
 from sqlx.errors import BindError
 from sqlx.sql.tokens import tokenize
 
 
-def visible(name: str, columns: str, **more: object) -> Visible:
-    return Visible(name, tuple(Column(c, "int") for c in columns.split()), **more)  # type: ignore[arg-type]
+def visible(name: str, columns: str, **more: object) -> RelationScope:
+    return RelationScope(name, tuple(Column(c, "int") for c in columns.split()), **more)  # type: ignore[arg-type]
 
 
-def found(text: str, *left: Visible) -> list[str]:
+def found(text: str, *left: RelationScope) -> list[str]:
     left = left or (visible("o", "id k day at s"), visible("i", "k title", merged=frozenset({"k"})))
     scope = Scope(text, left, visible("r", "rate at2 x"))
     return [f"{r.side} {r.relation.name}.{r.column.name}" for r in scope.references(tokenize(text))]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.harness.counting import ROW, Counting
 from udtf.errors import StateError
 from udtf.stream import log as log_module
-from udtf.stream.cache import Kept, StateCache
+from udtf.stream.cache import CachedState, StateCache
 from udtf.stream.log import Head, MemoryLog
 from udtf.stream.segments import Stamp, owner_of, seal, unseal
 from udtf.stream.spec import StreamSpec
@@ -281,10 +281,10 @@ def test_a_failing_batch_leaves_no_state_behind() -> None:
 
 
 def test_the_least_recently_used_state_goes_first() -> None:
-    def kept(keys: int) -> Kept:
+    def kept(keys: int) -> CachedState:
         logic = Counting()
         logic.counts = dict.fromkeys(range(keys), 1)
-        return Kept(logic, 1, "t")
+        return CachedState(logic, 1, "t")
 
     cache = StateCache()
     for task in range(3):

@@ -21,7 +21,7 @@ def _unsettled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_what_is_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
-    workers.settle()
+    workers.freeze_loaded_modules()
     frozen = gc.get_freeze_count()
     assert frozen > 10_000
     cycle: list[object] = []
@@ -32,11 +32,11 @@ def test_what_is_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
 
 
 def test_it_is_frozen_again_only_when_a_module_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    workers.settle()
+    workers.freeze_loaded_modules()
     frozen = gc.get_freeze_count()
     held = [[number] for number in range(100)]
-    workers.settle()
+    workers.freeze_loaded_modules()
     assert gc.get_freeze_count() <= frozen
     monkeypatch.setitem(sys.modules, "a_module_that_has_come", types.ModuleType("a_module_that_has_come"))
-    workers.settle()
+    workers.freeze_loaded_modules()
     assert gc.get_freeze_count() >= frozen + len(held)

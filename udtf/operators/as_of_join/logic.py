@@ -114,13 +114,13 @@ class AsOfJoinLogic:
 
     def _on_right(self, row: Row) -> None:
         clock = self._store.stream_time
-        fate = rules.fate_of_right(
+        outcome = rules.outcome_of_right(
             row.time is not None, not row.has_null_key, row.time, _now(clock), *self.config.right_limits
         )
-        if fate == rules.ACCEPTED:
+        if outcome == rules.ACCEPTED:
             self._put(row)
         else:
-            self._refuse(row, rules.FATES[fate], clock)
+            self._refuse(row, rules.OUTCOMES[outcome], clock)
 
     def _put(self, row: Row) -> None:
         assert row.time is not None, "it was refused"
@@ -132,22 +132,22 @@ class AsOfJoinLogic:
 
     def _on_left(self, row: Row) -> None:
         clock = self._stream_time
-        fate = rules.fate_of_left(
+        outcome = rules.outcome_of_left(
             row.time is not None, not row.has_null_key, row.time, _now(clock), *self.config.left_limits
         )
-        if fate in (rules.NO_TIME, rules.NULL_KEY):
-            self._without_version(row, fate)
-        elif fate == rules.FUTURE:
-            self._refuse(row, rules.FATES[fate], clock)
-        elif fate == rules.WAITS:
+        if outcome in (rules.NO_TIME, rules.NULL_KEY):
+            self._without_version(row, outcome)
+        elif outcome == rules.FUTURE:
+            self._refuse(row, rules.OUTCOMES[outcome], clock)
+        elif outcome == rules.WAITS:
             self._wait(row)
         else:
-            self._at_once(row, is_late=fate == rules.LATE)
+            self._at_once(row, is_late=outcome == rules.LATE)
 
     def _at_once(self, row: Row, is_late: bool) -> None:
         """Answer now. A late row is not refused, but moves no stream time and releases nothing (7.2)."""
         if is_late:
-            self.metrics.add(rules.FATES[rules.LATE])
+            self.metrics.add(rules.OUTCOMES[rules.LATE])
         elif row.time is not None:
             self._stream_time.observe(row.time)
         self._answer(row)
@@ -160,12 +160,12 @@ class AsOfJoinLogic:
         for leaving in self._buffer.evict_until(rules.due_until(stream_time_us, self.config.left_limits[1])):
             self._answer(leaving)
 
-    def _without_version(self, row: Row, fate: int) -> None:
+    def _without_version(self, row: Row, outcome: int) -> None:
         """No look-up is possible: a left join answers at once (6.1, B2), an inner one refuses."""
         if self.config.is_left:
-            self._emit(row, None, kernel.NULL_TIME if fate == rules.NO_TIME else kernel.NO_KEY)
+            self._emit(row, None, kernel.NULL_TIME if outcome == rules.NO_TIME else kernel.NO_KEY)
         else:
-            self._refuse(row, rules.FATES[fate], self._stream_time)
+            self._refuse(row, rules.OUTCOMES[outcome], self._stream_time)
 
     def _answer(self, row: Row) -> None:
         assert row.time is not None, "rows without a time never get here"
@@ -175,7 +175,7 @@ class AsOfJoinLogic:
         self._emit(row, *self._pick(row.time, Versions() if versions is None else versions))
 
     def _pick(self, as_of: Micros, versions: Versions) -> tuple[Any, int]:
-        """The picked version's value and the verdict on it."""
+        """The picked version's value and the match_outcome on it."""
         times, now, config = versions.times, _now(self._store.stream_time), self.config
         retention = limit(config.retention_us)
         place = kernel.look_up(times, (), 0, len(times), as_of, now, retention, self._direction, config.exclusive)
@@ -183,7 +183,7 @@ class AsOfJoinLogic:
             return None, -place
         value = versions.values[place]
         apart = rules.distance(as_of, times[place])
-        return value, kernel.verdict(value is None, value is None or value[1], apart, self._tolerance)
+        return value, kernel.match_outcome(value is None, value is None or value[1], apart, self._tolerance)
 
     def _emit(self, row: Row, value: tuple[tuple[Any, ...], bool] | None, reason: int) -> None:
         if reason == kernel.MATCH and value is not None:

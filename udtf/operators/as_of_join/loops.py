@@ -1,4 +1,4 @@
-"""Loops of the AS OF join over micro-batches: fates, waiting rows, answers. Compiled by `compiled_stream`.
+"""Loops of the AS OF join over micro-batches: outcomes, waiting rows, answers. Compiled by `compiled_stream`.
 
 The rules themselves are `as_of_kernel`'s.
 """
@@ -14,11 +14,11 @@ from udtf.operators.as_of_join.rules import (
     first_after,
     first_not_before,
     look_up,
+    match_outcome,
     pick,
     reason_without_pick,
-    verdict,
 )
-from udtf.rules import ACCEPTED, distance, due_until, fate_of_right
+from udtf.rules import ACCEPTED, distance, due_until, outcome_of_right
 
 # Loops over the pool of versions: make room, put, expire. Compiled by `compiled_stream`.
 #
@@ -170,14 +170,14 @@ def places_of_equal_time(codes: Any, coming: Any, meta: Any, versions: Any, plac
 
 
 def decide_right(
-    times: Any, has_time: Any, has_key: Any, now: Any, max_future: Any, retention: Any, fates: Any, clock: Any
+    times: Any, has_time: Any, has_key: Any, now: Any, max_future: Any, retention: Any, outcomes: Any, clock: Any
 ) -> Any:
-    """Fate of every table row, and the store's stream time after it; returns the last one."""
+    """Outcome of every table row, and the store's stream time after it; returns the last one."""
     for row in range(len(times)):
-        fate = fate_of_right(has_time[row], has_key[row], times[row], now, max_future, retention)
-        if fate == ACCEPTED and times[row] > now:
+        outcome = outcome_of_right(has_time[row], has_key[row], times[row], now, max_future, retention)
+        if outcome == ACCEPTED and times[row] > now:
             now = times[row]
-        fates[row] = fate
+        outcomes[row] = outcome
         clock[row] = now
     return now
 
@@ -271,18 +271,18 @@ def join_stream(
         else:
             low = last_before(times, low, high, ask_times[ask])
             place = look_up(times, no_tree, low, high, ask_times[ask], nows[ask], retention, direction, exclusive)
-        reasons[ask] = judge(versions, place, ask_times[ask], tolerance)
+        reasons[ask] = reason_of(versions, place, ask_times[ask], tolerance)
         if reasons[ask] == MATCH:
             rows[ask] = versions[place, CELL] >> 2
     return more + put_versions(codes[put:], coming[put:], meta, versions, has_known)
 
 
-def judge(versions: Any, place: int, as_of: Any, tolerance: Any) -> int:
+def reason_of(versions: Any, place: int, as_of: Any, tolerance: Any) -> int:
     """The reason of an answer, from what `look_up` says."""
     if place < 0:
         return -place
     flags = versions[place, CELL] & 3
-    return verdict(flags & 2 != 0, flags & 1 != 0, distance(as_of, versions[place, TIME]), tolerance)
+    return match_outcome(flags & 2 != 0, flags & 1 != 0, distance(as_of, versions[place, TIME]), tolerance)
 
 
 # The loop of the bounded AS OF join: every left row of a table against all versions. Compiled by `compiled`.
@@ -327,7 +327,7 @@ def join_rows(
         if place < 0:
             reasons[row] = reason_without_pick(tree, low, high, then, direction)
             continue
-        reason = verdict(
+        reason = match_outcome(
             len(tombstones) > 0 and tombstones[place],
             len(passes) == 0 or passes[place],
             distance(spot[row], spots[place]) if tolerance >= 0 else tolerance,

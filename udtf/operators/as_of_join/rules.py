@@ -138,7 +138,7 @@ def pick(
     return after if distance(spots[after], spot) < distance(spots[before], spot) else before
 
 
-def verdict(is_tombstone: Any, passes: Any, apart: Any, tolerance: Any) -> int:
+def match_outcome(is_tombstone: Any, passes: Any, apart: Any, tolerance: Any) -> int:
     """Why a picked version is no match after all, or MATCH; the order is C5's. A tolerance below 0 is none."""
     if is_tombstone:
         return TOMBSTONE

@@ -1,6 +1,6 @@
 """The AS OF join of live streams, whole micro-batches at a time: the answers are those of `AsOfJoinLogic`.
 
-A micro-batch goes three steps: every row's fate; what is answered in which order (`as_of_stream_left`); one compiled
+A micro-batch goes three steps: every row's outcome; what is answered in which order (`as_of_stream_left`); one compiled
 loop over versions and answers in the order of arrival (`as_of_stream_loops.join_stream`).
 
 Source: semantics.md 2, 4, 6, 7, A, B, C; design.md section 5.
@@ -96,7 +96,7 @@ class LeftBatch:
 
     Attributes:
         now: stream time after them.
-        fates: of all rows.
+        outcomes: of all rows.
     """
 
     def __init__(self, config: AsOfJoinConfig, table: pa.Table, now: int) -> None:
@@ -107,28 +107,28 @@ class LeftBatch:
             self._has_time = self._has_time & is_present(one_chunk(table["__event_time"]))
         self._keys = keys_of(table, config.n_keys)
         has_key = keys_present(self._keys)
-        self.fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        self.outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
         self.now = int(
             column_loops.decide_left(
-                self._times, self._has_time, has_key, now, *config.left_limits, self.fates, self._clock
+                self._times, self._has_time, has_key, now, *config.left_limits, self.outcomes, self._clock
             )
         )
 
     def refused(self) -> pa.Table:
         """The late rows; a left join answers what has no time or no key (6.1, B2)."""
-        fates = self.fates
-        is_refused = fates == rules.FUTURE
+        outcomes = self.outcomes
+        is_refused = outcomes == rules.FUTURE
         if not self._config.is_left:
-            is_refused |= (fates == rules.NO_TIME) | (fates == rules.NULL_KEY)
+            is_refused |= (outcomes == rules.NO_TIME) | (outcomes == rules.NULL_KEY)
         times = pa.array(self._times, mask=~self._has_time)
-        return refused(self._table, np.flatnonzero(is_refused), fates, times, self._clock, self._config.name)
+        return refused(self._table, np.flatnonzero(is_refused), outcomes, times, self._clock, self._config.name)
 
     def ask(self, waiting: Waiting) -> Asked:
         """What is answered; the rows that wait beyond the micro-batch go to `staying`."""
-        fates = self.fates
-        at_once = (fates == rules.ACCEPTED) | (fates == rules.LATE)
+        outcomes = self.outcomes
+        at_once = (outcomes == rules.ACCEPTED) | (outcomes == rules.LATE)
         if self._config.is_left:
-            at_once |= (fates == rules.NO_TIME) | (fates == rules.NULL_KEY)
+            at_once |= (outcomes == rules.NO_TIME) | (outcomes == rules.NULL_KEY)
         sources = np.flatnonzero(at_once)
         causes = sources
         self.staying = np.empty(0, np.int64)
@@ -175,7 +175,7 @@ class LeftBatch:
     def _release(self, waiting: Waiting) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64]]:
         """Rows that waited before, the rows that leave in order, and the row that releases each of them."""
         wait = self._config.left_limits[1]
-        entering = np.flatnonzero(self.fates == rules.WAITS)
+        entering = np.flatnonzero(self.outcomes == rules.WAITS)
         bound = rules.due_until(self.now, wait) if len(entering) else rules.UNSET  # only they release (7.6)
         is_due = self._times[entering] <= bound
         self.staying = entering[~is_due]
@@ -214,10 +214,12 @@ class LeftBatch:
 
     def _settled(self, sources: NDArray[np.int64]) -> NDArray[np.int8]:
         reasons = np.full(len(sources), kernel.MATCH, np.int8)
-        mine = sources < len(self.fates)
-        fates = np.where(mine, self.fates[np.where(mine, sources, 0)], rules.WAITS) if len(self.fates) else reasons
-        reasons[fates == rules.NO_TIME] = kernel.NULL_TIME
-        reasons[fates == rules.NULL_KEY] = kernel.NO_KEY
+        mine = sources < len(self.outcomes)
+        outcomes = (
+            np.where(mine, self.outcomes[np.where(mine, sources, 0)], rules.WAITS) if len(self.outcomes) else reasons
+        )
+        reasons[outcomes == rules.NO_TIME] = kernel.NULL_TIME
+        reasons[outcomes == rules.NULL_KEY] = kernel.NO_KEY
         return reasons
 
 
@@ -266,13 +268,13 @@ class RightBatch:
         time = one_chunk(table["__time"])
         self._times, self._has_time = micros_of(time), is_present(time)
         has_key = keys_present(keys_of(table, config.n_keys))
-        self._fates, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        self._outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
         self.now = int(
             compiled_stream.decide_right(
-                self._times, self._has_time, has_key, now, *config.right_limits, self._fates, self._clock
+                self._times, self._has_time, has_key, now, *config.right_limits, self._outcomes, self._clock
             )
         )
-        self.is_accepted = self._fates == rules.ACCEPTED
+        self.is_accepted = self._outcomes == rules.ACCEPTED
         self._rows = np.flatnonzero(self.is_accepted)
         self.accepted = self._kept()
         self.clock = self._clock[self._rows]
@@ -281,7 +283,7 @@ class RightBatch:
         """The rows that are no versions, as late rows."""
         rows = np.flatnonzero(~self.is_accepted)
         times = pa.array(self._times, mask=~self._has_time)
-        return refused(self._table, rows, self._fates, times, self._clock, self._config.name)
+        return refused(self._table, rows, self._outcomes, times, self._clock, self._config.name)
 
     def _kept(self) -> pa.Table:
         config, table = self._config, self._table
@@ -708,7 +710,7 @@ class AsOfJoinStream:
         """What this batch counted; gauges as they are now."""
         metrics = Metrics()
         count_refused(metrics, late)
-        metrics.add("late", int(np.count_nonzero(left.fates == rules.LATE)))
+        metrics.add("late", int(np.count_nonzero(left.outcomes == rules.LATE)))
         for reason, count in enumerate(np.bincount(asked.reasons, minlength=len(kernel.REASONS)).tolist()):
             metrics.add("matched" if reason == kernel.MATCH else f"unmatched_{kernel.REASONS[reason]}", count)
         metrics.add("unmatched", len(asked.reasons) - metrics["matched"])

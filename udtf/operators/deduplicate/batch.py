@@ -1,4 +1,4 @@
-"""The bounded deduplication of one task: sorted by arrival, judged in one go, filtered."""
+"""The bounded deduplication of one task: sorted by arrival, outcomes in one go, filtered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from udtf.columns.arrays import ints_of, one_chunk, presence_of
 from udtf.columns.keys import Keys
 from udtf.operators.deduplicate.stream import (
     Arrivals,
-    Judged,
+    Outcomes,
     Output,
     Store,
     are_equal,
@@ -34,11 +34,11 @@ def deduplicate_table(config: DeduplicateConfig, rows: pa.Table, is_ordered: boo
     keys = key_columns(rows, config.n_keys)
     order = np.arange(len(rows)) if is_ordered else _arrival_order(rows)
     arrivals = _arrivals(config, rows, keys, order)
-    judged = _judge(config, arrivals, keys, order)
+    outcomes = _decide(config, arrivals, keys, order)
     keep = np.zeros(len(rows), np.bool_)
-    keep[order[Output(config).forwards(judged.verdicts)]] = True
+    keep[order[Output(config).forwards(outcomes.codes)]] = True
     if config.keeps_last:  # the groups that are open at the end close with it
-        keep[order[judged.closed_refs]] = True
+        keep[order[outcomes.closed_refs]] = True
     columns = rows.select(list(config.columns))
     return columns if keep.all() else columns.filter(pa.array(keep))
 
@@ -62,21 +62,21 @@ def _ids(rows: pa.Table, keys: list[pa.Array]) -> NDArray[np.int64]:
     return Keys(keys).take_own() if number is None else number
 
 
-def _judge(config: DeduplicateConfig, arrivals: Arrivals, keys: list[pa.Array], order: NDArray[np.int64]) -> Judged:
+def _decide(config: DeduplicateConfig, arrivals: Arrivals, keys: list[pa.Array], order: NDArray[np.int64]) -> Outcomes:
     """Judge by hash, and where two keys share one, by exact codes of the keys."""
-    judged, store = _judged(config, arrivals)
-    met = np.flatnonzero(judged.owners >= 0)
-    if not are_equal(keys, order[met], order[judged.owners[met]]):
+    outcomes, store = _decided(config, arrivals)
+    met = np.flatnonzero(outcomes.owners >= 0)
+    if not are_equal(keys, order[met], order[outcomes.owners[met]]):
         arrivals.ids = Keys(keys).take_own()[order]
-        judged, store = _judged(config, arrivals)
+        outcomes, store = _decided(config, arrivals)
     if config.keeps_last:
-        judged.closed_refs = np.concatenate([judged.closed_refs, store.entries(store.live())[2]])
-    return judged
+        outcomes.closed_refs = np.concatenate([outcomes.closed_refs, store.entries(store.live())[2]])
+    return outcomes
 
 
-def _judged(config: DeduplicateConfig, arrivals: Arrivals) -> tuple[Judged, Store]:
+def _decided(config: DeduplicateConfig, arrivals: Arrivals) -> tuple[Outcomes, Store]:
     store = Store(config.interval_us, config.max_future_us, config.keeps_last, config.has_sequence)
-    return store.judge(arrivals, 0), store
+    return store.decide(arrivals, 0), store
 
 
 def _arrival_order(rows: pa.Table) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ for _part in (
     rules.is_live,
     rules.is_within,
     rules.is_outlier,
-    rules.verdict,
+    rules.outcome,
     rules.place_of,
     rules.close_group,
 ):

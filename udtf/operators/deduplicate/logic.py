@@ -106,7 +106,7 @@ class DeduplicateLogic:
             if row.has_null_key:
                 self._emit(row)  # whatever its time: nothing is known of its duplicates (16.2)
             else:
-                self._judge(row, time, oldest)
+                self._decide(row, time, oldest)
 
     def _purge(self, oldest: Micros) -> None:
         """Entries leave before the look-up (16.1); a group that is complete is given out."""
@@ -117,12 +117,12 @@ class DeduplicateLogic:
                 self._waiting_bytes -= stored_bytes(entry.row)
                 self._emit(entry.row)
 
-    def _judge(self, row: Row, time: Micros, oldest: Micros) -> None:
+    def _decide(self, row: Row, time: Micros, oldest: Micros) -> None:
         key = canonical_key(row.key)
         entry = self._entries.get(key)
         same = entry is not None and not self.config.keeps_last and _is_same(row, entry.row)
         entry_time = 0 if entry is None else entry.time
-        found = kernel.verdict(entry is not None, entry_time, same, time, oldest, self.config.interval_us)
+        found = kernel.outcome(entry is not None, entry_time, same, time, oldest, self.config.interval_us)
         if found == kernel.STORED:
             self._store(key, _Entry(time, row))
         elif found == kernel.DUPLICATE:

@@ -44,7 +44,7 @@ def is_outlier(time: Any, stream_time: Any, max_future: Any) -> bool:
     return bool(max_future >= 0 and horizon(time, max_future) > stream_time)
 
 
-def verdict(has_entry: Any, entry_time: Any, is_same: Any, time: Any, oldest: Any, interval: Any) -> int:
+def outcome(has_entry: Any, entry_time: Any, is_same: Any, time: Any, oldest: Any, interval: Any) -> int:
     """What becomes of a row with a key and a time.
 
     Args:
@@ -80,7 +80,7 @@ def place_of(table_ids: Any, table_refs: Any, key_id: Any) -> int:
 def deduplicate_rows(  # noqa: C901  # one pass over the rows: a call per outcome would cost as much as the row
     row: int, ids: Any, times: Any, absent: Any, keyless: Any, sequences: Any, interval: Any, max_future: Any,
     keeps_last: bool, first_ref: Any, clock: Any, table_ids: Any, table_refs: Any, table_times: Any,
-    table_sequences: Any, verdicts: Any, owners: Any, stream_times: Any, closed_refs: Any, closed_times: Any,
+    table_sequences: Any, outcomes: Any, owners: Any, stream_times: Any, closed_refs: Any, closed_times: Any,
 ) -> int:  # fmt: skip
     """Judge rows in the order of arrival, from `row` on.
 
@@ -100,7 +100,7 @@ def deduplicate_rows(  # noqa: C901  # one pass over the rows: a call per outcom
         table_refs: EMPTY, GONE or the reference of the row of an entry.
         table_times: of the entries.
         table_sequences: of the entries; empty as `sequences`.
-        verdicts: what became of each row.
+        outcomes: what became of each row.
         owners: the reference of the live entry that each row met, or -1.
         stream_times: after each row.
         closed_refs: see `keeps_last`.
@@ -114,15 +114,15 @@ def deduplicate_rows(  # noqa: C901  # one pass over the rows: a call per outcom
         time = times[row]
         owners[row] = EMPTY
         if len(absent) > 0 and absent[row]:
-            verdicts[row] = NULL_TIME
+            outcomes[row] = NULL_TIME
         elif clock[1] and is_outlier(time, clock[0], max_future):
-            verdicts[row] = FUTURE
+            outcomes[row] = FUTURE
         elif clock[2] >= most:
             return row
         else:
             clock[0] = max(clock[0], time) if clock[1] else time  # a row that is dropped moves it, too (16.7)
             clock[1] = 1
-            verdicts[row] = NULL_KEY
+            outcomes[row] = NULL_KEY
             if len(keyless) == 0 or not keyless[row]:
                 place = place_of(table_ids, table_refs, ids[row])
                 oldest = horizon(clock[0], interval)
@@ -132,8 +132,8 @@ def deduplicate_rows(  # noqa: C901  # one pass over the rows: a call per outcom
                     owners[row] = table_refs[place]
                 same = len(sequences) > 0 and not keeps_last and sequences[row] == table_sequences[place]
                 same = same and sequences[row] != UNSET
-                found = verdict(owners[row] >= 0, table_times[place], same, time, oldest, interval)
-                verdicts[row] = found
+                found = outcome(owners[row] >= 0, table_times[place], same, time, oldest, interval)
+                outcomes[row] = found
                 if found == STORED:
                     clock[2] += table_refs[place] == EMPTY
                     table_ids[place], table_times[place], table_refs[place] = ids[row], time, first_ref + row

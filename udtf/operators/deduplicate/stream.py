@@ -1,7 +1,7 @@
 """Deduplication of a live stream, one task, whole micro-batches at a time, compiled.
 
 Ids are Spark's hashes of the keys; every row that meets an entry is proved to have its key, and where two keys share a
-hash after all, the batch is judged again with ids by key. Source: KIP-655, semantics.md section 16.
+hash after all, the batch is outcomes again with ids by key. Source: KIP-655, semantics.md section 16.
 """
 
 from __future__ import annotations
@@ -153,57 +153,59 @@ _NAMES: Final = pa.array(kernel.REASONS, pa.string())
 
 
 class Output:
-    """Makes the output of a batch that was judged."""
+    """Makes the output of a batch that was outcomes."""
 
     def __init__(self, config: DeduplicateConfig, emit_order: int = 0) -> None:
         """Keep what the operator is."""
         self.config, self.emit_order = config, emit_order
 
     def of(
-        self, rows: pa.Table, kept: pa.Table, judged: Judged, first: int
+        self, rows: pa.Table, kept: pa.Table, outcomes: Outcomes, first: int
     ) -> tuple[pa.Table, pa.Table, dict[str, int]]:
         """Output, late rows and counters.
 
         Args:
             rows: the batch.
             kept: what entries keep of rows, the store's first: by reference.
-            judged: what became of the rows.
+            outcomes: what became of the rows.
             first: the reference of the batch's first row.
         """
-        found = self._complete(rows, kept, judged, first) if self.config.keeps_last else self._forwarded(rows, judged)
-        counts = np.bincount(judged.verdicts, minlength=kernel.FUTURE + 1)
+        found = (
+            self._complete(rows, kept, outcomes, first) if self.config.keeps_last else self._forwarded(rows, outcomes)
+        )
+        counts = np.bincount(outcomes.codes, minlength=kernel.FUTURE + 1)
         metrics = {
             "late": int(counts[kernel.LATE]),
             "null_time": int(counts[kernel.NULL_TIME]),
             "future": int(counts[kernel.FUTURE]),
             "duplicates": int(counts[kernel.DUPLICATE]),
         }
-        return found, self._late(rows, judged), metrics
+        return found, self._late(rows, outcomes), metrics
 
-    def forwards(self, verdicts: NDArray[np.int8]) -> NDArray[np.bool_]:
+    def forwards(self, outcomes: NDArray[np.int8]) -> NDArray[np.bool_]:
         """Which rows are given out at once."""
-        found: NDArray[np.bool_] = verdicts == kernel.NULL_KEY
+        found: NDArray[np.bool_] = outcomes == kernel.NULL_KEY
         if not self.config.keeps_last:
-            found = (verdicts < kernel.DUPLICATE) | ((verdicts == kernel.LATE) & self.config.forwards_late)
+            found = (outcomes < kernel.DUPLICATE) | ((outcomes == kernel.LATE) & self.config.forwards_late)
         return found
 
-    def _forwarded(self, rows: pa.Table, judged: Judged) -> pa.Table:
-        places = np.flatnonzero(self.forwards(judged.verdicts))
+    def _forwarded(self, rows: pa.Table, outcomes: Outcomes) -> pa.Table:
+        places = np.flatnonzero(self.forwards(outcomes.codes))
         found = rows.select(list(self.config.columns)).take(pa.array(places))
         return self._ordered(found, rows, places, np.zeros(len(places), np.int64))
 
-    def _complete(self, rows: pa.Table, kept: pa.Table, judged: Judged, first: int) -> pa.Table:
+    def _complete(self, rows: pa.Table, kept: pa.Table, outcomes: Outcomes, first: int) -> pa.Table:
         """The last rows of groups, before the row that completed them; rows without a key at their own place."""
-        own = np.flatnonzero(self.forwards(judged.verdicts))
+        own = np.flatnonzero(self.forwards(outcomes.codes))
         oldest = np.where(
-            judged.stream_times < UNSET + self.config.interval_us,
+            outcomes.stream_times < UNSET + self.config.interval_us,
             UNSET,
-            judged.stream_times - self.config.interval_us,
+            outcomes.stream_times - self.config.interval_us,
         )
-        causes = np.concatenate([np.searchsorted(oldest, judged.closed_times, side="right"), own])
-        times = np.concatenate([judged.closed_times, np.zeros(len(own), np.int64)])
-        refs = np.concatenate([judged.closed_refs, own + first])
-        is_own = np.arange(len(causes)) >= len(judged.closed_refs)
+        causes = np.concatenate([np.searchsorted(oldest, outcomes.closed_times, side="right"), own])
+        times = np.concatenate([outcomes.closed_times, np.zeros(len(own), np.int64)])
+        refs = np.concatenate([outcomes.closed_refs, own + first])
+        is_own = np.arange(len(causes)) >= len(outcomes.closed_refs)
         order = self._order(kept.take(pa.array(refs)), causes, is_own, times)
         causes = causes[order]
         numbers = np.arange(len(causes)) - np.searchsorted(causes, causes, side="left")
@@ -235,17 +237,17 @@ class Output:
             found = found.append_column(f"__o{self.emit_order}", pa.array(numbers.astype(np.int64)))
         return found
 
-    def _late(self, rows: pa.Table, judged: Judged) -> pa.Table:
+    def _late(self, rows: pa.Table, outcomes: Outcomes) -> pa.Table:
         """The refused rows with the columns of semantics.md B7."""
-        refused = judged.verdicts >= (kernel.NULL_TIME if self.config.forwards_late else kernel.LATE)
+        refused = outcomes.codes >= (kernel.NULL_TIME if self.config.forwards_late else kernel.LATE)
         places = np.flatnonzero(refused)
         late = rows.take(pa.array(places))
-        now = judged.stream_times[places]
+        now = outcomes.stream_times[places]
         unknown = now == UNSET
         stream_time = pa.array(now, pa.int64(), mask=unknown)
         time = time_column(late)
         lateness = pa.array(now - ints(time), mask=unknown | time.is_null().to_numpy(zero_copy_only=False))
-        late = late.append_column("_reason", _NAMES.take(pa.array(judged.verdicts[places])))
+        late = late.append_column("_reason", _NAMES.take(pa.array(outcomes.codes[places])))
         late = late.append_column("_operator", pa.array([self.config.name] * len(places), pa.string()))
         late = late.append_column("_stream_time", stream_time.cast(pa.timestamp("us", "UTC")))
         return late.append_column("_lateness", lateness)
@@ -254,7 +256,7 @@ class Output:
 # The store of a deduplication: an open addressing table of entries, and what it says of rows that arrive.
 
 
-UNSET_PLACES: Final = 1024
+_LEAST_PLACES: Final = 1024
 _NOW, _IS_SET, _USED, _CLOSED = range(4)
 
 
@@ -278,17 +280,17 @@ class Arrivals:
 
 
 @dataclass
-class Judged:
+class Outcomes:
     """What became of the rows.
 
     Attributes:
-        verdicts: codes of the kernel.
+        codes: what became of each, a code of the rules.
         owners: reference of the live entry that a row met, or -1.
         stream_times: after each row; the least number before the first.
         closed_refs: with `keeps_last` the rows that groups give out, in no order; closed_times: their entry times.
     """
 
-    verdicts: NDArray[np.int8]
+    codes: NDArray[np.int8]
     owners: NDArray[np.int64]
     stream_times: NDArray[np.int64]
     closed_refs: NDArray[np.int64]
@@ -303,7 +305,7 @@ class Store:
         self._interval, self._keeps_last, self._has_sequence = interval_us, keeps_last, has_sequence
         self._max_future = -1 if max_future_us is None else max_future_us
         self._clock = np.zeros(4, np.int64)
-        self._allocate(UNSET_PLACES)
+        self._allocate(_LEAST_PLACES)
 
     @property
     def stream_time(self) -> int | None:
@@ -320,10 +322,10 @@ class Store:
         """Memory of the table."""
         return sum(array.nbytes for array in self._arrays())
 
-    def judge(self, rows: Arrivals, first_ref: int) -> Judged:
+    def decide(self, rows: Arrivals, first_ref: int) -> Outcomes:
         """Take rows; the entry of row r gets the reference `first_ref + r`."""
         count = len(rows.ids)
-        found = Judged(np.empty(count, np.int8), *(np.empty(count, np.int64) for _ in range(4)))
+        found = Outcomes(np.empty(count, np.int8), *(np.empty(count, np.int64) for _ in range(4)))
         swept: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         row = self._run(0, rows, first_ref, found)
         while row < count:
@@ -336,10 +338,10 @@ class Store:
         found.closed_times = np.concatenate([times for _, times in swept])
         return found
 
-    def _run(self, row: int, rows: Arrivals, first_ref: int, found: Judged) -> int:
+    def _run(self, row: int, rows: Arrivals, first_ref: int, found: Outcomes) -> int:
         stop = compiled.deduplicate_rows(
             row, rows.ids, rows.times, rows.absent, rows.keyless, rows.sequences, self._interval, self._max_future,
-            self._keeps_last, first_ref, self._clock, *self._arrays(), found.verdicts, found.owners,
+            self._keeps_last, first_ref, self._clock, *self._arrays(), found.codes, found.owners,
             found.stream_times, found.closed_refs, found.closed_times,
         )  # fmt: skip
         return int(stop)
@@ -417,7 +419,7 @@ class Store:
         live = self.live()
         ids, times, refs = self.entries(live)
         sequences = self._sequences[live] if self._has_sequence else self._sequences
-        self._allocate(max(UNSET_PLACES, 1 << (4 * (len(live) + more)).bit_length()))
+        self._allocate(max(_LEAST_PLACES, 1 << (4 * (len(live) + more)).bit_length()))
         compiled.put_entries(ids, times, sequences, refs, self._clock, *self._arrays())
         return closed
 
@@ -446,8 +448,8 @@ class DeduplicateStream:
         rows = inputs[0]
         before, first = self._store.stream_time, self._count
         kept = self._with_stored(rows.select(self._stored_columns()))
-        judged = self._judge(rows, kept, first)
-        rows_out, late, metrics = self._output.of(rows, kept, judged, first)
+        outcomes = self._decide(rows, kept, first)
+        rows_out, late, metrics = self._output.of(rows, kept, outcomes, first)
         fresh = self._keep(kept, first)
         has_changed = fresh is not None or self._store.stream_time != before
         delta = self._segment(fresh) if has_changed else None
@@ -495,21 +497,21 @@ class DeduplicateStream:
 
     # judging
 
-    def _judge(self, rows: pa.Table, kept: pa.Table, first: int) -> Judged:
+    def _decide(self, rows: pa.Table, kept: pa.Table, first: int) -> Outcomes:
         """Judge the rows by hash, and prove that no two keys shared one."""
         arrivals = self._arrivals(rows, kept, first)
         keys = key_columns(kept, self.config.n_keys)
         if self._known is not None:
             arrivals.ids = self._known.ids(python_keys([key.slice(first) for key in keys]), arrivals.ids)
-            return self._store.judge(arrivals, first)
+            return self._store.decide(arrivals, first)
         saved = self._store.saved()
-        judged = self._store.judge(arrivals, first)
-        met = np.flatnonzero(judged.owners >= 0)
-        if are_equal(keys, met + first, judged.owners[met]):
-            return judged
+        outcomes = self._store.decide(arrivals, first)
+        met = np.flatnonzero(outcomes.owners >= 0)
+        if are_equal(keys, met + first, outcomes.owners[met]):
+            return outcomes
         self._store.go_back(saved)
         self._learn_keys()
-        return self._judge(rows, kept, first)
+        return self._decide(rows, kept, first)
 
     def _arrivals(self, rows: pa.Table, kept: pa.Table, first: int) -> Arrivals:
         times, sequences = time_column(rows), np.empty(0, np.int64)

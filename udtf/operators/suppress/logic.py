@@ -128,7 +128,7 @@ class SuppressLogic:
             self.metrics.add("records")
             self.metrics.add("null_time")
             return None
-        if self.config.when_full == "fail" and (error := self._judge(update, update.time)):
+        if self.config.when_full == "fail" and (error := self._refusal(update, update.time)):
             return error
         self.metrics.add("records")
         now_us = self._stream_time.observe(update.time)
@@ -136,7 +136,7 @@ class SuppressLogic:
         self._evict(now_us - self.config.wait_us)
         return None
 
-    def _judge(self, update: Update, time: Micros) -> OperatorError | None:
+    def _refusal(self, update: Update, time: Micros) -> OperatorError | None:
         """Whether more than a limit would be left after this update, and the evictions that it brings about."""
         entry = self._entry(update, time)
         if not self._excess(len(self._entries) + 1, self._stored_bytes + entry.stored_bytes):

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate import folds
-from udtf.operators.window_aggregate import loops as batches
+from udtf.operators.window_aggregate import folds, loops
 from udtf.operators.window_aggregate.loops import Shape
 from udtf.time import Micros
 
@@ -153,7 +152,7 @@ def _require(name: str, value: Any, holds: bool, wanted: str) -> None:
 #: Types of the columns of the arguments, aggregate by aggregate.
 ArgumentTypes = Sequence[Sequence["pa.DataType"]]
 
-_KINDS: Final = {"none": batches.NONE, "time": batches.TIMES, "cumulate": batches.CUMULATE, "session": batches.SESSION}
+_KINDS: Final = {"none": loops.NONE, "time": loops.TIMES, "cumulate": loops.CUMULATE, "session": loops.SESSION}
 #: Longer decimals do not fit 64 bits.
 _MOST_DIGITS: Final = 18
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")

@@ -60,12 +60,12 @@ MOST_LATENESS: Final = 15
 STOP: Final = 16  # why a loop ended before its last row
 ALIGNED: Final = 17  # where some time window starts
 SPILLED: Final = 18  # windows that are open, but not here
-AWAY: Final = 19  # the first of `Batch.away` that is still open
+SPILLED_CLOSED: Final = 19  # the first of `Batch.spilled_ends` that is still open
 PUTS: Final = 20  # rows of this batch that were counted in a window
 TOTAL_OPEN: Final = 21  # COUNT_OPEN behind each of them, added up
 TOTAL_BYTES: Final = 22  # the same of BYTES_OPEN
 CLOCK_SIZE: Final = 23
-OF_A_BATCH: Final = (TOUCHED, LEAVING, UPDATES, EXPIRED, LATENESS, AWAY, PUTS, TOTAL_OPEN, TOTAL_BYTES)
+OF_A_BATCH: Final = (TOUCHED, LEAVING, UPDATES, EXPIRED, LATENESS, SPILLED_CLOSED, PUTS, TOTAL_OPEN, TOTAL_BYTES)
 
 # Why a loop ended.
 DONE: Final = 0
@@ -74,7 +74,7 @@ OVERFLOWN: Final = 2
 FULL_ROWS: Final = 3
 FULL_BYTES: Final = 4
 
-# Fates of rows, as `stream_rows.refused` names them.
+# Outcomes of rows, as `stream_rows.refused` names them.
 ACCEPTED: Final = 0
 NULL_TIME: Final = 1
 FUTURE: Final = 3
@@ -179,13 +179,13 @@ def replace_top(heap: Any, count: int, end: Any, slot: int) -> None:
     heap[place, 0], heap[place, 1] = end, slot
 
 
-def close_until(shut: Any, row: int, state: Any, clock: Any) -> None:
-    """Close every window whose end is below `shut`, because of a row; -1 is none."""
+def close_until(close_bound: Any, row: int, state: Any, clock: Any) -> None:
+    """Close every window whose end is below `close_bound`, because of a row; -1 is none."""
     heap = state.heap
-    while clock[HEAP] > 0 and heap[0, 0] < shut:
+    while clock[HEAP] > 0 and heap[0, 0] < close_bound:
         slot = heap[0, 1]
         life, end = state.slots[slot, LIFE], state.slots[slot, END]
-        if life == OPEN and end >= shut:
+        if life == OPEN and end >= close_bound:
             replace_top(heap, clock[HEAP], end, slot)  # a session that has grown
             continue
         clock[HEAP] -= 1
@@ -338,7 +338,7 @@ class Shape(NamedTuple):
     most_updates: int
 
 
-class Away(NamedTuple):
+class SpilledEnds(NamedTuple):
     """Spilled windows that no row of a batch is for, but that it may close: how many of each end, and their bytes."""
 
     ends: Any
@@ -347,7 +347,7 @@ class Away(NamedTuple):
 
 
 NOTHING: Final = np.empty(0, np.int64)
-NOTHING_AWAY: Final = Away(NOTHING, NOTHING, NOTHING)
+NOTHING_SPILLED: Final = SpilledEnds(NOTHING, NOTHING, NOTHING)
 
 
 class Batch(NamedTuple):
@@ -359,13 +359,13 @@ class Batch(NamedTuple):
     ints: Any
     floats: Any
     counted: Any
-    away: Any = NOTHING_AWAY
+    spilled_ends: Any = NOTHING_SPILLED
 
 
 class Found(NamedTuple):
     """What became of rows, stream time after each, and the updates with the states before and after."""
 
-    fates: Any
+    outcomes: Any
     stream_times: Any
     updates: Any
     old_ints: Any
@@ -374,26 +374,26 @@ class Found(NamedTuple):
     new_floats: Any
 
 
-def shut(shape: Any, clock: Any) -> Any:
+def close_bound(shape: Any, clock: Any) -> Any:
     """Windows whose end is below this are closed (B3)."""
     return horizon(clock[NOW], shape.wait) + (0 if shape.inclusive else 1)
 
 
-def shuts(shape: Shape, stream_times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`shut` after each row."""
+def close_bounds(shape: Shape, stream_times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`close_bound` after each row."""
     behind = np.where(stream_times < UNSET + shape.wait, UNSET, stream_times - shape.wait)
     return behind + (0 if shape.inclusive else 1)
 
 
-def leave_away(closed: Any, batch: Any, clock: Any) -> None:
+def close_spilled(closed: Any, batch: Any, clock: Any) -> None:
     """What is spilled is open too, until it closes."""
-    away, place = batch.away, clock[AWAY]
-    while place < len(away.ends) and away.ends[place] < closed:
-        clock[SPILLED] -= away.rows[place]
-        clock[COUNT_OPEN] -= away.rows[place]
-        clock[BYTES_OPEN] -= away.sizes[place]
+    spilled_ends, place = batch.spilled_ends, clock[SPILLED_CLOSED]
+    while place < len(spilled_ends.ends) and spilled_ends.ends[place] < closed:
+        clock[SPILLED] -= spilled_ends.rows[place]
+        clock[COUNT_OPEN] -= spilled_ends.rows[place]
+        clock[BYTES_OPEN] -= spilled_ends.sizes[place]
         place += 1
-    clock[AWAY] = place
+    clock[SPILLED_CLOSED] = place
 
 
 def fold_into(slot: int, row: int, batch: Any, state: Any, folds: Any, clock: Any) -> None:
@@ -430,7 +430,7 @@ def add_to_session(row: int, time: Any, batch: Any, state: Any, found: Any, shap
     while later >= 0 and horizon(slots[later, START], shape.size) > time:
         later = slots[later, NEXT]
     if later < 0 or slots[later, END] < horizon(time, shape.size):
-        if time < shut(shape, clock):
+        if time < close_bound(shape, clock):
             clock[EXPIRED] += 1
             return LATE
         slot = open_slot(state, clock, batch.codes[row], time, time, folds)
@@ -484,24 +484,24 @@ def fold_rows(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: A
         if lacks_room(state, found, shape, clock):
             clock[STOP] = ROOM
             return row
-        fate = arrive(row, batch, shape, clock)
-        if fate == ACCEPTED:
-            fate = add(row, batch, state, found, shape, folds, clock)
-            if fate == ACCEPTED:
+        outcome = arrive(row, batch, shape, clock)
+        if outcome == ACCEPTED:
+            outcome = add(row, batch, state, found, shape, folds, clock)
+            if outcome == ACCEPTED:
                 clock[PUTS] += 1
                 clock[TOTAL_OPEN] += clock[COUNT_OPEN]
                 clock[TOTAL_BYTES] += clock[BYTES_OPEN]
             clock[MOST_OPEN] = max(clock[MOST_OPEN], clock[COUNT_OPEN])
             clock[MOST_BYTES] = max(clock[MOST_BYTES], clock[BYTES_OPEN])
             if shape.kind != NONE:
-                closed = shut(shape, clock)
+                closed = close_bound(shape, clock)
                 close_until(closed, row, state, clock)
-                leave_away(closed, batch, clock)
+                close_spilled(closed, batch, clock)
             if clock[STOP] == DONE:
                 clock[STOP] = fullness(shape, clock)
             if clock[STOP] != DONE:
                 return row
-        found.fates[row] = fate
+        found.outcomes[row] = outcome
         found.stream_times[row] = clock[NOW] if clock[IS_SET] else UNSET
         row += 1
     return row
@@ -548,7 +548,7 @@ def add(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: Any, cl
         return ACCEPTED
     if shape.kind == CUMULATE:
         return add_to_cumulating(row, time, batch, state, found, shape, folds, clock)
-    closed, fate = shut(shape, clock), LATE
+    closed, outcome = close_bound(shape, clock), LATE
     start = clock[ALIGNED]
     if time < start or time - start >= shape.slide:  # divisions cost: most rows are in the window of the one before
         start = time - (time - shape.offset) % shape.slide
@@ -558,29 +558,29 @@ def add(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: Any, cl
     while start <= time:
         if start + shape.size >= closed:
             add_to_window(row, start, start + shape.size, batch, state, found, shape, folds, clock)
-            fate = ACCEPTED
+            outcome = ACCEPTED
         else:
             clock[EXPIRED] += 1
         start += shape.slide
-    return fate
+    return outcome
 
 
 def add_to_cumulating(
     row: int, time: Any, batch: Any, state: Any, found: Any, shape: Any, folds: Any, clock: Any
 ) -> int:
     """Windows of one start, of ever later ends."""
-    closed, fate = shut(shape, clock), LATE
+    closed, outcome = close_bound(shape, clock), LATE
     start = time - (time - shape.offset) % shape.size
     last = start + shape.size
     end = min(start + ((time - start) // shape.slide + 1) * shape.slide, last)
     while True:
         if end >= closed:
             add_to_window(row, start, end, batch, state, found, shape, folds, clock)
-            fate = ACCEPTED
+            outcome = ACCEPTED
         else:
             clock[EXPIRED] += 1
         if end == last:
-            return fate
+            return outcome
         end = min(end + shape.slide, last)
 
 

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.arrays import one_chunk
-from udtf.operators.window_aggregate import loops as batches
-from udtf.operators.window_aggregate import loops as slots
-from udtf.operators.window_aggregate.loops import NOTHING_AWAY, Away
+from udtf.operators.window_aggregate import loops
+from udtf.operators.window_aggregate.loops import NOTHING_SPILLED, SpilledEnds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,18 +84,18 @@ class Page:
         """Memory of what is known of it."""
         return self.hashes.nbytes + self.ends.nbytes + self.sizes.nbytes + self.is_here.nbytes
 
-    def closing(self, shut: int) -> NDArray[np.bool_]:
-        """Which of its windows are here and end below `shut`."""
-        return self._closing(self.ends.values(), shut)
+    def closing(self, close_bound: int) -> NDArray[np.bool_]:
+        """Which of its windows are here and end below `close_bound`."""
+        return self._closing(self.ends.values(), close_bound)
 
-    def away(self, shut: int) -> Away:
+    def spilled_ends(self, close_bound: int) -> SpilledEnds:
         """The same, counted by end."""
         ends = self.ends.values()
-        wanted = self._closing(ends, shut)
+        wanted = self._closing(ends, close_bound)
         return _by_end(ends[wanted], np.ones(np.count_nonzero(wanted), np.int64), self.sizes.values()[wanted])
 
-    def _closing(self, ends: NDArray[np.int64], shut: int) -> NDArray[np.bool_]:
-        return self.is_here & (ends < shut)
+    def _closing(self, ends: NDArray[np.int64], close_bound: int) -> NDArray[np.bool_]:
+        return self.is_here & (ends < close_bound)
 
 
 class Pages:
@@ -124,13 +123,13 @@ class Pages:
         halves = np.unique(hashes.astype(np.int32))
         return list(self._take_each(lambda page: page.is_here & np.isin(page.hashes, halves)))
 
-    def leave(self, shut: int) -> Iterator[pa.Table]:
-        """Take out all that end below `shut`, page by page."""
-        return self._take_each(lambda page: page.closing(shut))
+    def leave(self, close_bound: int) -> Iterator[pa.Table]:
+        """Take out all that end below `close_bound`, page by page."""
+        return self._take_each(lambda page: page.closing(close_bound))
 
-    def away(self, shut: int) -> Away:
-        """The windows that end below `shut`, counted by end; they stay."""
-        found = [NOTHING_AWAY, *(page.away(shut) for page in self._pages)]
+    def spilled_ends(self, close_bound: int) -> SpilledEnds:
+        """The windows that end below `close_bound`, counted by end; they stay."""
+        found = [NOTHING_SPILLED, *(page.spilled_ends(close_bound) for page in self._pages)]
         return _by_end(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def all(self) -> Iterator[pa.Table]:
@@ -221,7 +220,7 @@ class Spill:
     @property
     def last_end(self) -> int | None:
         """When the last of all that is spilled ends."""
-        ends = self._pages.away(_ALL).ends
+        ends = self._pages.spilled_ends(_ALL).ends
         return int(ends[-1]) if len(ends) else None
 
     def bring(self, hashes: NDArray[np.int64]) -> None:
@@ -230,17 +229,17 @@ class Spill:
             for windows in self._pages.take(hashes):
                 self._store.bring_back(windows)
 
-    def away(self, latest: int | None) -> Away:
+    def spilled_ends(self, latest: int | None) -> SpilledEnds:
         """What a batch may close whose latest time is `latest`; the windows of its keys are back already."""
         store = self._store
         if not store.spilled_rows or latest is None:
-            return NOTHING_AWAY
+            return NOTHING_SPILLED
         now = latest if store.stream_time is None else max(store.stream_time, latest)
-        return self._pages.away(int(batches.shut(store.shape, {slots.NOW: now})))
+        return self._pages.spilled_ends(int(loops.close_bound(store.shape, {loops.NOW: now})))
 
     def close(self) -> Iterator[pa.Table]:
         """Take out what stream time has passed, page by page; the fold has counted it as closed."""
-        return self._pages.leave(self._store.shut)
+        return self._pages.leave(self._store.close_bound)
 
     def give_back(self) -> None:
         """Give the machine what Arrow holds of pages that were read: it keeps it for the next time."""
@@ -248,24 +247,24 @@ class Spill:
 
     def forget(self) -> Iterator[pa.Table]:
         """The same where nothing was folded: it is counted here."""
-        away = self._pages.away(self._store.shut)
-        self._store.let_go(int(away.rows.sum()), int(away.sizes.sum()))
+        spilled_ends = self._pages.spilled_ends(self._store.close_bound)
+        self._store.drop_closed(int(spilled_ends.rows.sum()), int(spilled_ends.sizes.sum()))
         return self.close()
 
     def evict(self, recent: NDArray[np.int64]) -> None:
         """Spill what is too much: first what no row of the last batch was for, the windows that close last first."""
         store = self._store
         places = store.open_slots()
-        sizes = store.state.slots[places, slots.BYTES]
+        sizes = store.state.slots[places, loops.BYTES]
         if len(places) <= self._most_rows and int(sizes.sum()) <= self._most_bytes:
             return
         is_old = ~np.isin(places, recent)
-        order = np.lexsort([store.state.slots[places, slots.END], is_old])
+        order = np.lexsort([store.state.slots[places, loops.END], is_old])
         fitting = int(np.searchsorted(np.cumsum(sizes[order]), self._most_bytes, side="right"))
         stay = min(self._most_rows, fitting)
         stay -= stay >> 2  # room for what comes next, so that not every batch spills
         leaving = places[order[stay:]]
-        self._pages.put(store.table(leaving).append_column(_BYTES, pa.array(store.state.slots[leaving, slots.BYTES])))
+        self._pages.put(store.table(leaving).append_column(_BYTES, pa.array(store.state.slots[leaving, loops.BYTES])))
         store.keep_only(places[order[:stay]])
 
     def tables(self) -> list[pa.Table]:
@@ -273,9 +272,9 @@ class Spill:
         return [windows.drop_columns([_BYTES]) for windows in self._pages.all()]
 
 
-def _by_end(ends: NDArray[np.int64], rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> Away:
+def _by_end(ends: NDArray[np.int64], rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> SpilledEnds:
     found, places = np.unique(ends, return_inverse=True)
     summed = np.zeros((2, len(found)), np.int64)
     np.add.at(summed[0], places, rows)
     np.add.at(summed[1], places, sizes)
-    return Away(found, *summed)
+    return SpilledEnds(found, *summed)

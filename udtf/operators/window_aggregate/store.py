@@ -12,12 +12,10 @@ from udtf.columns.batch import hashes_of, keys_of
 from udtf.columns.keys import GroupKeys
 from udtf.columns.rows import grown
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate import compiled
-from udtf.operators.window_aggregate import loops as batches
-from udtf.operators.window_aggregate import loops as slots
+from udtf.operators.window_aggregate import compiled, loops
 from udtf.operators.window_aggregate.columns import Aggregates
 from udtf.operators.window_aggregate.config import shape_of
-from udtf.operators.window_aggregate.loops import Away, Batch, Found, State
+from udtf.operators.window_aggregate.loops import Batch, Found, SpilledEnds, State
 from udtf.rules import UNSET
 
 if TYPE_CHECKING:
@@ -40,21 +38,21 @@ class Store:
         self.config, self.shape = config, shape_of(config)
         self.aggregates = Aggregates(config.aggregates)
         self.keys: GroupKeys | None = None  # types are known with the first rows
-        self.clock = np.zeros(slots.CLOCK_SIZE, np.int64)
-        self.clock[slots.ALIGNED] = config.window.offset_us
+        self.clock = np.zeros(loops.CLOCK_SIZE, np.int64)
+        self.clock[loops.ALIGNED] = config.window.offset_us
         self._closes = config.window.kind != "none"
         self.state = self._empty(_FEWEST_SLOTS)
 
     @property
     def stream_time(self) -> int | None:
         """The greatest time so far."""
-        return int(self.clock[slots.NOW]) if self.clock[slots.IS_SET] else None
+        return int(self.clock[loops.NOW]) if self.clock[loops.IS_SET] else None
 
     @property
-    def shut(self) -> int:
+    def close_bound(self) -> int:
         """Windows whose end is below this are closed."""
-        is_set = self.clock[slots.IS_SET] and self._closes
-        return int(batches.shut(self.shape, self.clock.tolist())) if is_set else UNSET
+        is_set = self.clock[loops.IS_SET] and self._closes
+        return int(loops.close_bound(self.shape, self.clock.tolist())) if is_set else UNSET
 
     @property
     def nbytes(self) -> int:
@@ -65,28 +63,30 @@ class Store:
     @property
     def spilled_rows(self) -> int:
         """How many windows are open, but not here."""
-        return int(self.clock[slots.SPILLED])
+        return int(self.clock[loops.SPILLED])
 
     @property
     def _here(self) -> int:
         """How many windows are open and here."""
-        return int(self.clock[slots.COUNT_OPEN]) - self.spilled_rows
+        return int(self.clock[loops.COUNT_OPEN]) - self.spilled_rows
 
     # rows
 
-    def fold(self, rows: pa.Table, times: NDArray[np.int64], absent: NDArray[np.bool_], away: Away) -> Found:
+    def fold(
+        self, rows: pa.Table, times: NDArray[np.int64], absent: NDArray[np.bool_], spilled_ends: SpilledEnds
+    ) -> Found:
         """Take rows in the order of arrival.
 
         Raises:
             OperatorError: a sum does not fit, or a buffer is full; what is here is of no use then.
         """
-        self.clock[list(slots.OF_A_BATCH)] = 0
-        batch = Batch(self._codes(rows), times, absent, *self.aggregates.arguments(rows), away)
+        self.clock[list(loops.OF_A_BATCH)] = 0
+        batch = Batch(self._codes(rows), times, absent, *self.aggregates.arguments(rows), spilled_ends)
         found = self._nothing_found(len(rows))
         row = 0
         while True:
             row = compiled.fold_rows(row, batch, self.state, found, self.shape, self.aggregates.folds, self.clock)
-            if self.clock[slots.STOP] != slots.ROOM:
+            if self.clock[loops.STOP] != loops.ROOM:
                 break
             found = self._with_room(found)
         self._check()
@@ -95,43 +95,43 @@ class Store:
     def release(self) -> None:
         """The batch is over: what has left may be used again."""
         state, clock = self.state, self.clock
-        state.slots[state.touched[: clock[slots.TOUCHED]], slots.MARK] = 0
-        gone = state.leaving[: clock[slots.LEAVING], 0]
-        state.slots[gone, slots.LIFE] = slots.FREE
-        state.free[clock[slots.SPARE] : clock[slots.SPARE] + len(gone)] = gone
-        clock[slots.SPARE] += len(gone)
-        clock[slots.TOUCHED] = clock[slots.LEAVING] = 0
+        state.slots[state.touched[: clock[loops.TOUCHED]], loops.MARK] = 0
+        gone = state.leaving[: clock[loops.LEAVING], 0]
+        state.slots[gone, loops.LIFE] = loops.FREE
+        state.free[clock[loops.SPARE] : clock[loops.SPARE] + len(gone)] = gone
+        clock[loops.SPARE] += len(gone)
+        clock[loops.TOUCHED] = clock[loops.LEAVING] = 0
         self._forget_keys()
 
     def close_all(self, last_spilled: int | None) -> None:
         """Move stream time to where everything is closed, and close it."""
         clock, shape = self.clock, self.shape
-        here = self.state.slots[self.open_slots(), slots.END]
+        here = self.state.slots[self.open_slots(), loops.END]
         ends = here if last_spilled is None else np.append(here, last_spilled)
         if len(ends):
-            clock[slots.NOW] = max(int(clock[slots.NOW]), int(ends.max()) + shape.wait + shape.inclusive)
+            clock[loops.NOW] = max(int(clock[loops.NOW]), int(ends.max()) + shape.wait + shape.inclusive)
             self.close()
 
     def close(self) -> None:
         """Close what stream time has passed."""
-        compiled.close_until(self.shut, 0, self.state, self.clock)
+        compiled.close_until(self.close_bound, 0, self.state, self.clock)
 
     def closed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The slots that this batch has closed, and the rows that did it."""
-        leaving = self.state.leaving[: self.clock[slots.LEAVING]]
+        leaving = self.state.leaving[: self.clock[loops.LEAVING]]
         by_row = leaving[:, 1] >= 0
         leaving = leaving if by_row.all() else leaving[by_row]
         return leaving[:, 0], leaving[:, 1]
 
     def changed(self) -> NDArray[np.int64]:
         """The open slots that this batch has changed."""
-        touched = self.state.touched[: self.clock[slots.TOUCHED]]
-        found: NDArray[np.int64] = touched[self.state.slots[touched, slots.LIFE] == slots.OPEN]
+        touched = self.state.touched[: self.clock[loops.TOUCHED]]
+        found: NDArray[np.int64] = touched[self.state.slots[touched, loops.LIFE] == loops.OPEN]
         return found
 
     def open_slots(self) -> NDArray[np.int64]:
         """All that are open."""
-        found = np.empty(int(self.clock[slots.USED]), np.int64)
+        found = np.empty(int(self.clock[loops.USED]), np.int64)
         return found[: compiled.open_slots(self.state, self.clock, found)]
 
     # segments
@@ -141,9 +141,9 @@ class Store:
         if self.keys is None:
             return pa.table({})
         state = self.state
-        columns, hashes = self.keys.take(state.slots[places, slots.CODE])
+        columns, hashes = self.keys.take(state.slots[places, loops.CODE])
         found = {f"__k{number}": column for number, column in enumerate(columns)} | {"__hash": hashes}
-        for name, column in (("__ws", slots.START), ("__we", slots.END), ("__time", slots.TIME)):
+        for name, column in (("__ws", loops.START), ("__we", loops.END), ("__time", loops.TIME)):
             found[name] = state.slots[places, column]
         found |= {f"i{number}": state.ints[places, number] for number in range(self.aggregates.ints)}
         found |= {f"f{number}": state.floats[places, number] for number in range(self.aggregates.floats)}
@@ -160,26 +160,26 @@ class Store:
     def bring_back(self, rows: pa.Table) -> None:
         """Put slots that were spilled: they were open all the time."""
         clock = self.clock
-        rows_open, bytes_open = int(clock[slots.COUNT_OPEN]), int(clock[slots.BYTES_OPEN])
+        rows_open, bytes_open = int(clock[loops.COUNT_OPEN]), int(clock[loops.BYTES_OPEN])
         self.put(rows)
-        clock[slots.SPILLED] -= len(rows)
-        clock[slots.COUNT_OPEN], clock[slots.BYTES_OPEN] = rows_open, bytes_open
+        clock[loops.SPILLED] -= len(rows)
+        clock[loops.COUNT_OPEN], clock[loops.BYTES_OPEN] = rows_open, bytes_open
 
-    def let_go(self, rows: int, sizes: int) -> None:
+    def drop_closed(self, rows: int, sizes: int) -> None:
         """Spilled windows are closed, so many of so many bytes."""
-        self.clock[[slots.SPILLED, slots.COUNT_OPEN, slots.BYTES_OPEN]] -= (rows, rows, sizes)
+        self.clock[[loops.SPILLED, loops.COUNT_OPEN, loops.BYTES_OPEN]] -= (rows, rows, sizes)
 
     def keep_only(self, places: NDArray[np.int64]) -> None:
         """Let go of all slots but these; the others are spilled."""
         clock, kept = self.clock, self.table(places)
-        rows_open, bytes_open = int(clock[slots.COUNT_OPEN]), int(clock[slots.BYTES_OPEN])
-        clock[[slots.USED, slots.SPARE, slots.HEAP, slots.PLACES]] = 0
+        rows_open, bytes_open = int(clock[loops.COUNT_OPEN]), int(clock[loops.BYTES_OPEN])
+        clock[[loops.USED, loops.SPARE, loops.HEAP, loops.PLACES]] = 0
         assert self.keys is not None, "there are slots"
         self.keys = GroupKeys(self.keys.types)
         self.state = self._empty(max(_FEWEST_SLOTS, len(places)))
         self.put(kept)
-        clock[slots.SPILLED] = rows_open - len(places)
-        clock[slots.COUNT_OPEN], clock[slots.BYTES_OPEN] = rows_open, bytes_open
+        clock[loops.SPILLED] = rows_open - len(places)
+        clock[loops.COUNT_OPEN], clock[loops.BYTES_OPEN] = rows_open, bytes_open
 
     # room
 
@@ -198,7 +198,7 @@ class Store:
         assert self.keys is not None, "it has placed keys"
         more, state = self.keys.size - before, self.state
         heads = state.heads
-        if self.shape.kind == batches.SESSION:
+        if self.shape.kind == loops.SESSION:
             heads = grown(heads, before, more)
             heads[before : before + more] = -1
         key_bytes = grown(state.key_bytes, before, more)
@@ -222,14 +222,14 @@ class Store:
 
     def _free_table(self, windows: int) -> NDArray[np.int64]:
         """At least twice as many places as windows; sessions have no table."""
-        places = 0 if self.shape.kind == batches.SESSION else 1 << max(10, (2 * windows - 1).bit_length())
+        places = 0 if self.shape.kind == loops.SESSION else 1 << max(10, (2 * windows - 1).bit_length())
         return np.full(places, -1, np.int64)
 
     def _make_room(self, more: int) -> None:
         """Room for so many windows more."""
         clock, state = self.clock, self.state
-        used, room = int(clock[slots.USED]), len(state.slots)
-        wanted = used - int(clock[slots.SPARE]) + more
+        used, room = int(clock[loops.USED]), len(state.slots)
+        wanted = used - int(clock[loops.SPARE]) + more
         if wanted > room:
             room = max(wanted, 2 * room)
             fields = ("slots", "ints", "floats", "leaving", "touched", "free", *(["heap"] if self._closes else []))
@@ -240,13 +240,13 @@ class Store:
                 }
             )
         places = len(state.table)
-        if places and clock[slots.PLACES] + more > places >> 1:
+        if places and clock[loops.PLACES] + more > places >> 1:
             self.state = self.state._replace(table=self._free_table(2 * (self._here + more)))
             self._place_again()
 
     def _place_again(self) -> None:
         """Fill an empty table, or empty lists, from the slots."""
-        self.clock[slots.PLACES] = 0
+        self.clock[loops.PLACES] = 0
         compiled.place_all(self.state, self.clock)
 
     def _nothing_found(self, rows: int) -> Found:
@@ -265,7 +265,7 @@ class Store:
     def _with_room(self, found: Found) -> Found:
         """Room for the windows and updates of another row."""
         self._make_room(max(self.shape.most_windows, _FEWEST_SLOTS))
-        used = int(self.clock[slots.UPDATES])
+        used = int(self.clock[loops.UPDATES])
         if self.config.is_final or used + self.shape.most_updates <= len(found.updates):
             return found
         return Found(*found[:2], *(grown(array, used, self.shape.most_updates) for array in found[2:]))
@@ -275,10 +275,10 @@ class Store:
         if self.keys is None or self.keys.size <= _SPARE_KEYS + 2 * self._here:
             return
         places, state = self.open_slots(), self.state
-        live, entries = np.unique(state.slots[places, slots.CODE], return_inverse=True)
+        live, entries = np.unique(state.slots[places, loops.CODE], return_inverse=True)
         codes = self.keys.keep(live)
-        state.slots[places, slots.CODE] = codes[entries]
-        heads = np.full(len(live) if self.shape.kind == batches.SESSION else 0, -1, np.int64)
+        state.slots[places, loops.CODE] = codes[entries]
+        heads = np.full(len(live) if self.shape.kind == loops.SESSION else 0, -1, np.int64)
         key_bytes = np.empty(len(live), np.int64)
         key_bytes[codes] = state.key_bytes[live]
         self.state = state._replace(heads=heads, table=np.full(len(state.table), -1, np.int64), key_bytes=key_bytes)
@@ -286,10 +286,10 @@ class Store:
 
     def _check(self) -> None:
         """Say why the loop ended early."""
-        stop, config = int(self.clock[slots.STOP]), self.config
-        if stop == slots.OVERFLOWN:
+        stop, config = int(self.clock[loops.STOP]), self.config
+        if stop == loops.OVERFLOWN:
             raise OperatorError.arithmetic_overflow("sum", "bigint")
-        if stop == slots.FULL_ROWS:
-            raise OperatorError.buffer_full(config.name, "rows", config.max_rows, int(self.clock[slots.COUNT_OPEN]))
-        if stop == slots.FULL_BYTES:
-            raise OperatorError.buffer_full(config.name, "bytes", config.max_bytes, int(self.clock[slots.BYTES_OPEN]))
+        if stop == loops.FULL_ROWS:
+            raise OperatorError.buffer_full(config.name, "rows", config.max_rows, int(self.clock[loops.COUNT_OPEN]))
+        if stop == loops.FULL_BYTES:
+            raise OperatorError.buffer_full(config.name, "bytes", config.max_bytes, int(self.clock[loops.BYTES_OPEN]))

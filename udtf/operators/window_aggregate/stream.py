@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from udtf.columns.arrays import one_chunk
 from udtf.columns.batch import hashes_of, is_present, micros_of, ordered, refused, table_of
 from udtf.logic import Segment, StreamEmission
-from udtf.operators.window_aggregate import loops as batches
-from udtf.operators.window_aggregate import loops as slots
-from udtf.operators.window_aggregate.loops import NOTHING_AWAY
+from udtf.operators.window_aggregate import loops
+from udtf.operators.window_aggregate.loops import NOTHING_SPILLED
 from udtf.operators.window_aggregate.spill import Spill
 from udtf.operators.window_aggregate.store import Store
 from udtf.stream.interleave import order_codes
@@ -60,8 +59,8 @@ class Output:
         """The output rows; `spilled` are windows as `Store.table` has them, that closed without coming back."""
         if not self.config.is_final:
             return self._updates(rows, found, store)
-        shuts = batches.shuts(store.shape, found.stream_times) if spilled else batches.NOTHING
-        return self.finals(rows, store, spilled, lambda ends: np.searchsorted(shuts, ends, side="right"))
+        close_bounds = loops.close_bounds(store.shape, found.stream_times) if spilled else loops.NOTHING
+        return self.finals(rows, store, spilled, lambda ends: np.searchsorted(close_bounds, ends, side="right"))
 
     def finals(
         self,
@@ -118,18 +117,18 @@ class Output:
 
     def late(self, rows: pa.Table, found: Found, times: pa.Array) -> pa.Table:
         """The refused rows: the payload, and the columns of semantics.md B7."""
-        places = np.flatnonzero(found.fates != slots.ACCEPTED)
+        places = np.flatnonzero(found.outcomes != loops.ACCEPTED)
         names = [name for name in rows.column_names if name.startswith("_l")]
         # NB: a table without columns would not know how many rows it has.
         table = rows.select(names or ["__time"])
-        late = refused(table, places, found.fates, times, found.stream_times, self.config.name)
+        late = refused(table, places, found.outcomes, times, found.stream_times, self.config.name)
         return late.select([*names, *late.column_names[-_LATE_COLUMNS:]])
 
     def _updates(self, rows: pa.Table, found: Found, store: Store) -> pa.Table:
         """Every update, with the aggregates before and after it."""
-        count = int(store.clock[slots.UPDATES])
+        count = int(store.clock[loops.UPDATES])
         updates = found.updates[:count]
-        was, is_there = updates[:, batches.WAS] != 0, updates[:, batches.IS] != 0
+        was, is_there = updates[:, loops.WAS] != 0, updates[:, loops.IS] != 0
         new = store.aggregates.values(found.new_ints[:count], found.new_floats[:count], is_there)
         old_ints, old_floats = found.old_ints[:count], found.old_floats[:count]
         kept = np.ones(count, np.bool_)
@@ -145,9 +144,9 @@ class Output:
         columns: dict[str, Any] = {f"__a{number}": value for number, value in enumerate(new)}
         columns |= {"__was": pa.array(was), "__is": pa.array(is_there)}
         columns |= {f"__b{number}": value for number, value in enumerate(old)}
-        keys = self._keys(store, updates[:, batches.OF_CODE])
-        bounds = updates[:, batches.FROM], updates[:, batches.UNTIL], updates[:, batches.AT]
-        table = self._table(rows, updates[:, batches.ROW], keys, bounds, columns)
+        keys = self._keys(store, updates[:, loops.OF_CODE])
+        bounds = updates[:, loops.FROM], updates[:, loops.UNTIL], updates[:, loops.AT]
+        table = self._table(rows, updates[:, loops.ROW], keys, bounds, columns)
         return table if kept.all() else table.filter(pa.array(kept))
 
     def _keys(self, store: Store, codes: NDArray[np.int64]) -> list[pa.Array]:
@@ -178,7 +177,7 @@ def _made_again(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Places of deletions, and of the updates by which the same row makes the same session again."""
     deleted, made = np.flatnonzero(was & ~is_there), np.flatnonzero(~was & is_there)
-    names = updates[:, [batches.ROW, batches.OF_CODE, batches.FROM, batches.UNTIL]]
+    names = updates[:, [loops.ROW, loops.OF_CODE, loops.FROM, loops.UNTIL]]
     place = {tuple(name): at for name, at in zip(names[made].tolist(), made.tolist(), strict=True)}
     pairs = [
         (at, place[tuple(name)])
@@ -215,14 +214,14 @@ def _order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 _WINDOWS: Final = "windows"
 #: Greatest so far, in the clock and in segments.
 _MAXIMA: Final = {
-    "suppression_buffer_count_max": slots.MOST_OPEN,
-    "suppression_buffer_size_max": slots.MOST_BYTES,
-    "record_lateness_max": slots.MOST_LATENESS,
+    "suppression_buffer_count_max": loops.MOST_OPEN,
+    "suppression_buffer_size_max": loops.MOST_BYTES,
+    "record_lateness_max": loops.MOST_LATENESS,
 }
 _WAITED: Final = {
-    "suppression_buffer_puts": slots.PUTS,
-    "suppression_buffer_count_total": slots.TOTAL_OPEN,
-    "suppression_buffer_size_total": slots.TOTAL_BYTES,
+    "suppression_buffer_puts": loops.PUTS,
+    "suppression_buffer_count_total": loops.TOTAL_OPEN,
+    "suppression_buffer_size_total": loops.TOTAL_BYTES,
 }
 
 
@@ -257,13 +256,13 @@ class WindowAggregateStream:
         before = self._numbers()
         column = one_chunk(rows["__time"])
         times, present = micros_of(column), is_present(column)
-        away = NOTHING_AWAY
+        spilled_ends = NOTHING_SPILLED
         if self._spill.is_on:
             self._spill.bring(hashes_of(rows))
-            away = self._spill.away(int(times[present].max()) if present.any() else None)
-        found = store.fold(rows, times, ~present if column.null_count else np.empty(0, np.bool_), away)
-        output = self._output.of(rows, found, store, self._spill.close() if len(away.ends) else ())
-        if len(away.ends):
+            spilled_ends = self._spill.spilled_ends(int(times[present].max()) if present.any() else None)
+        found = store.fold(rows, times, ~present if column.null_count else np.empty(0, np.bool_), spilled_ends)
+        output = self._output.of(rows, found, store, self._spill.close() if len(spilled_ends.ends) else ())
+        if len(spilled_ends.ends):
             self._spill.give_back()
         late = self._output.late(rows, found, pa.array(times, mask=~present))
         changed = store.changed()
@@ -310,7 +309,7 @@ class WindowAggregateStream:
         if windows is not None and len(windows):
             store.put(windows)
         if now is not None:
-            store.clock[slots.NOW], store.clock[slots.IS_SET] = now, 1
+            store.clock[loops.NOW], store.clock[loops.IS_SET] = now, 1
         for name, place in _MAXIMA.items():
             store.clock[place] = numbers.get(name) or 0
         # What a segment left behind was given out when it was written.
@@ -335,25 +334,25 @@ class WindowAggregateStream:
 
     def _counted(self, found: Found, output: pa.Table) -> dict[str, int]:
         """What this batch counted (17, KIP-328)."""
-        fates, clock = np.bincount(found.fates, minlength=slots.LATE + 1), self._store.clock
-        late = int(fates[slots.LATE])
+        outcomes, clock = np.bincount(found.outcomes, minlength=loops.LATE + 1), self._store.clock
+        late = int(outcomes[loops.LATE])
         waited = {name: int(clock[place]) for name, place in _WAITED.items()} if self.config.is_final else {}
         return {
             **waited,
-            "records": len(found.fates),
+            "records": len(found.outcomes),
             "late": late,
             "late_record_drop": late,
-            "expired_window_record_drop": int(clock[slots.EXPIRED]),
-            "null_time": int(fates[slots.NULL_TIME]),
-            "future": int(fates[slots.FUTURE]),
+            "expired_window_record_drop": int(clock[loops.EXPIRED]),
+            "null_time": int(outcomes[loops.NULL_TIME]),
+            "future": int(outcomes[loops.FUTURE]),
             "emitted": len(output),
-            "record_lateness_total": int(clock[slots.LATENESS]),
+            "record_lateness_total": int(clock[loops.LATENESS]),
         }
 
     def _gauges(self) -> dict[str, int]:
         clock, is_final = self._store.clock, self.config.is_final
         numbers = self._numbers()
-        open_rows, open_bytes = int(clock[slots.COUNT_OPEN]), int(clock[slots.BYTES_OPEN])
+        open_rows, open_bytes = int(clock[loops.COUNT_OPEN]), int(clock[loops.BYTES_OPEN])
         maxima = {name: int(numbers[name] or 0) for name in _MAXIMA if is_final or name == "record_lateness_max"}
         if self.config.max_rows is not None and self.config.when_full == "spill":
             maxima["spilled_rows"] = max(0, open_rows - self.config.max_rows)
