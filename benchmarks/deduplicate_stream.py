@@ -96,7 +96,7 @@ def _summed(answer: Path) -> str:
 def reference(rows: Path, folder: Path) -> str:
     """The checksum of the rows that are kept: a fold over the rows of each key, in order of time, as they came.
 
-    A row that is more than the interval behind the last one that was kept is kept; the list of these is carried along.
+    A row that is more than the interval after the last one that was kept is kept; the list of these is carried along.
     """
     import duckdb
 

@@ -40,7 +40,7 @@ class SparkWays:
     """The ways in one session.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         rows: the folder of the rows.
     """
 

@@ -76,7 +76,7 @@ def compare(ours: SparkSession, plain: SparkSession, kinds: tuple[str, ...]) -> 
 
 
 def extended_text() -> str:
-    """A statement of ours of 2,000 characters: several AS OF joins in common table expressions."""
+    """A temporal statement of 2,000 characters: several AS OF joins in common table expressions."""
     part = (
         "p{n} AS (SELECT o.k, o.ts, o.id, o.qty * r.rate AS amount_{n},"
         " CASE WHEN r.rate > {n} THEN 'high' ELSE 'low' END AS c\n"

@@ -57,7 +57,7 @@ class Phase:
 
 
 def phases(rows: int, seed: int = 7) -> Iterator[Phase]:
-    """What is written, phase by phase; the times of a phase are all behind those of the one before."""
+    """What is written, phase by phase; the times of a phase are all after those of the one before."""
     random = np.random.default_rng(seed)
     each, n_rates = rows // PHASES, max(_KEYS, rows // 40)
     for number in range(PHASES):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 _POLL_S = 0.4
-# What processes share is dear to find out, 50 ms for a Java of 4 GB that stands still meanwhile: only of a new peak.
+# What processes share is dear to find out, 50 ms for a Java of 4 GB that is still meanwhile: only of a new peak.
 _WORTH_A_LOOK = 1.01
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -153,7 +153,7 @@ def machine_cpu_seconds() -> float:
 
 
 def stat_fields(process: Path) -> list[str]:
-    """The fields of /proc/<id>/stat behind the name, which may hold anything."""
+    """The fields of /proc/<id>/stat after the name, which may hold anything."""
     return process.joinpath("stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
 
 

@@ -3,7 +3,7 @@
 python -m benchmarks.serving [--seconds 300] [--sessions 20]
 
 Each session asks the queries below in turns, checks every answer, and connects anew now and then. Before that one
-session alone is timed, and behind it the same queries in process, so that the table says what serving them costs.
+session alone is timed, and after it the same queries in process, so that the table says what serving them costs.
 """
 
 from __future__ import annotations

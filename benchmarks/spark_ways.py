@@ -66,7 +66,7 @@ class SparkWays:
     """The ways to answer the same question in one session.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         inputs: the case.
     """
 

@@ -35,7 +35,7 @@ class Live:
         peak_bytes: most memory of all processes together at any time of the run.
         state_rows: what the operator remembers in the end, by its own count.
         state_bytes: the same in bytes: of our state as it is in memory; of Spark's, what RocksDB holds in memory.
-        states: both behind each micro-batch that counts.
+        states: both after each micro-batch that counts.
         checkpoint_bytes: added to the checkpoint by each micro-batch that counts.
         answer: checksum of all rows; None where they were not kept.
         note: why there is no time, or what is special about it.

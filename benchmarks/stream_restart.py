@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: Micro-batches before the restart, and behind it.
+#: Micro-batches before the restart, and after it.
 BEFORE, BEHIND = 6, 4
 HEADER = (
     "case",
     "state",
     "normal s",
     "before: first s",
-    "behind: first s",
-    "behind: second s",
+    "after: first s",
+    "after: second s",
     "restored s",
     "s per GB",
 )
@@ -42,7 +42,7 @@ class Restart:
         state_bytes: their bytes.
         normal_s: median of the micro-batches before it that count.
         before_s: all micro-batches before it; the first one started the workers as well, without a state.
-        behind_s: the micro-batches behind it.
+        behind_s: the micro-batches after it.
         restored_s: what all tasks together took to rebuild their state, of two cores.
         from_snapshot: tasks that rebuilt it.
     """

@@ -178,7 +178,7 @@ def _generate(rows: Any, inputs: Inputs, done: _Done, stop: Event) -> None:
 
 
 def _heap_bytes(spark: SparkSession) -> int:
-    """What Java's objects take behind a full collection; Linux only knows what Java has taken."""
+    """What Java's objects take after a full collection; Linux only knows what Java has taken."""
     jvm: Any = spark._jvm
     jvm.java.lang.System.gc()
     java = jvm.java.lang.Runtime.getRuntime()

@@ -53,7 +53,7 @@ class StreamWays:
     """The ways in a session of their own.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         inputs: the folders that the queries read.
         latest: where Spark's static table is: the last version of each key.
     """

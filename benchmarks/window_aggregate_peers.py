@@ -41,14 +41,14 @@ def duckdb_sql(kind: Kind, rows: Path) -> str:
 
 
 def _sliding_sql(kind: Kind, files: str) -> str:
-    """KIP-450: for each row the window that ends with it, and the one that begins right behind it, unless it is empty.
+    """KIP-450: for each row the window that ends with it, and the one that begins right after it, unless it is empty.
 
     Times of a key may be equal, and windows of two rows the same: DISTINCT leaves one.
     """
-    behind = f"OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 1 FOLLOWING AND {kind.size_us + 1} FOLLOWING)"
+    after = f"OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 1 FOLLOWING AND {kind.size_us + 1} FOLLOWING)"
     before = f"OVER (PARTITION BY k ORDER BY t RANGE BETWEEN {kind.size_us} PRECEDING AND CURRENT ROW)"
     ends = f"SELECT k, t - {kind.size_us} AS b, t AS e, {_over(before)} FROM {files}"
-    begins = f"SELECT k, t + 1 AS b, t + 1 + {kind.size_us} AS e, {_over(behind)} FROM {files}"
+    begins = f"SELECT k, t + 1 AS b, t + 1 + {kind.size_us} AS e, {_over(after)} FROM {files}"
     return f"SELECT DISTINCT * FROM ({ends} UNION ALL {begins}) WHERE n > 0"
 
 

@@ -59,7 +59,7 @@ class Spilled:
         limit: windows in memory, `BUFFER MAX n ROWS`; None is no limit.
         open_rows, spilled_rows: the most windows that were open, and that were not in memory.
         batch_s: median of the batches.
-        operator_bytes: the most that the operator held behind a batch, by its own count.
+        operator_bytes: the most that the operator held after a batch, by its own count.
         process_bytes: the most memory of the process at any time, Python and libraries, input and result included.
         grown_bytes: the same, less what it took when everything was loaded.
         rows: how many results went out.

@@ -42,7 +42,7 @@ class Kind:
 
     @property
     def call(self) -> str:
-        """As it stands in GROUP BY."""
+        """As it is in GROUP BY."""
         lengths = (self.size_us, self.slide_us) if self.slide_us not in (0, self.size_us) else (self.size_us,)
         seconds = ", ".join(f"'{length // 1_000_000} seconds'" for length in lengths)
         return f"{self.function}(ts, {seconds})"
@@ -88,7 +88,7 @@ class StreamWays:
     """Final results of live windows, ours and Spark's, in a session of their own.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         rows: the folder of the files, one for each micro-batch.
     """
 
@@ -117,7 +117,7 @@ class BatchWays:
     """The same over bounded rows.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         rows: the folder of the files.
     """
 

@@ -249,7 +249,7 @@ def _refuse_column(definition: Definition, entry: Entry, clause: str, column: st
 
 
 def _where(definition: Definition, span: Offsets, name: str) -> Offsets:
-    """Where a name stands within a clause; all of the clause where it is not found."""
+    """Where a name is within a clause; all of the clause where it is not found."""
     text = definition.text[slice(*span)]
     pattern = r"`?\s*\.\s*`?".join(re.escape(part) for part in name.split("."))
     found = re.search(rf"(?<![\w]){pattern}(?![\w])", text, re.IGNORECASE)

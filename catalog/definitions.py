@@ -20,7 +20,7 @@ class Refused(Exception):
 
     Args:
         condition: name of an error condition.
-        span: offsets in the statement that the caret stands under.
+        span: offsets in the statement that the caret is under.
         parameters: the values of its message.
     """
 
@@ -41,11 +41,11 @@ class Definition:
         replace, temporary, if_not_exists: as written.
         columns: declared columns; the type is "" where only a name was written.
         using: the data source of USING, or ""; options: its OPTIONS.
-        relation: what stands behind FROM, as written without alias, or "".
+        relation: what is after FROM, as written without alias, or "".
         relation_parts: its name, where it is a plain one.
-        alias: the alias behind FROM relation AS.
+        alias: the alias after FROM relation AS.
         from_stream: FROM STREAM was written.
-        query: the query behind AS, or "".
+        query: the query after AS, or "".
         valid: the two columns of VALID, for FROM SCD2 TABLE.
         keys … properties: as in :class:`catalog.entries.Entry`.
     """

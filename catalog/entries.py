@@ -24,7 +24,7 @@ class Entry:
         kind: "stream", "versioned" (KIP-914) or "upsert" (last arrival wins).
         name: as the user qualified it, e.g. ``rates`` or ``db.rates``.
         columns: the columns a read of the relation shows, in order.
-        relation: text that stands in a FROM clause and yields the rows as they arrived: a quoted name, or ``(query)``.
+        relation: text that is in a FROM clause and yields the rows as they arrived: a quoted name, or ``(query)``.
             "" for a definition without source in replay: rows are pushed.
         keys: KEYS columns (tables only).
         timestamp_by: SQL expression over the row: its event time.

@@ -220,7 +220,7 @@ def topic_query(columns: tuple[Column, ...], found: TopicFormat, topic: str) -> 
 
 
 def split_topic_query(query: str) -> tuple[str, str, str]:
-    """A query of :func:`topic_query` in three: what is shown, the parsed records, and the condition behind them."""
+    """A query of :func:`topic_query` in three: what is shown, the parsed records, and the condition after them."""
     shown, rest = query.split(_BEGIN, 1)
     parsed, condition = rest.rsplit(_END, 1)
     return shown, f"SELECT *, {parsed}", condition
@@ -299,7 +299,7 @@ def _column(column: Column, found: TopicFormat) -> str:
 
 
 def _condition(found: TopicFormat) -> str:
-    """Which records are rows. One that tells of a change that was told already (a tombstone behind it) is none."""
+    """Which records are rows. One that tells of a change that was told already (a tombstone after it) is none."""
     told = " AND value IS NOT NULL" if found.is_debezium else ""
     if found.mode == "PERMISSIVE":
         return f" WHERE true{told}"

@@ -59,7 +59,7 @@ class Session(Analyzer, Protocol):
     """What there is in a session."""
 
     def find(self, parts: tuple[str, ...], *, permanent: bool = False) -> Found | None:
-        """What stands under a name; ``permanent`` passes over temporary views."""
+        """What is under a name; ``permanent`` passes over temporary views."""
         ...
 
     def entries(self) -> tuple[Entry, ...]:

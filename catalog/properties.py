@@ -65,7 +65,7 @@ def from_properties(properties: dict[str, str]) -> Entry | None:
 
 
 def with_comment(query: str, entry: Entry) -> str:
-    """A query that carries the entry in a comment behind its SELECT."""
+    """A query that carries the entry in a comment after its SELECT."""
     packed = base64.b64encode(json.dumps(to_properties(entry)).encode()).decode()
     return query.replace("SELECT ", f"SELECT /* sqlx:{packed} */ ", 1)
 

@@ -4,7 +4,7 @@ Every function returns a query. The rules are those of KIP-914: a version is val
 the last of equal times wins; a tombstone ends validity and is not shown; rows without key or time are never stored.
 
 How a query finds the last of equal times: by SEQUENCE BY where the definition has one, then by ``arrival``, expressions
-over the rows of the relation. In an SCD2 table the end of a row stands before the beginning of another at that time.
+over the rows of the relation. In an SCD2 table the end of a row is before the beginning of another at that time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from catalog.entries import Entry
 
 #: How rows arrived, where nothing better is known: the order in which Spark reads them.
 AS_READ = ("monotonically_increasing_id()",)
-#: How rows of Parquet files arrived (design.md, section 5).
+#: How rows of Parquet files arrived (docs/streaming.md).
 PARQUET_ARRIVAL = ("_metadata.file_modification_time", "_metadata.file_path", "_metadata.row_index")
 #: The same of other files, whose rows have no numbers: by block, and within a block as read.
 FILE_ARRIVAL = (

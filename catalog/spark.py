@@ -133,7 +133,7 @@ class SparkCatalog:
         return self._identifiers.apply(parts[-1], self._option.apply(parts[-2]))
 
     def find(self, parts: tuple[str, ...], *, permanent: bool = False) -> Found | None:
-        """What stands under a name; ``permanent`` passes over temporary views."""
+        """What is under a name; ``permanent`` passes over temporary views."""
         if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != SESSION_CATALOG):
             return None
         identifier, session = self._identifier(parts), self._session

@@ -19,10 +19,10 @@ _LISTED = "name, kind, keys, timestamp_by, retention, source"
 
 @dataclass(frozen=True)
 class Lowered:
-    """A statement of ours in Spark's words.
+    """A temporal statement in Spark's words.
 
     Attributes:
-        final: the statement that stands in its place; Spark runs it and gives its result.
+        final: the statement that is in its place; Spark runs it and gives its result.
         prepare: statements that are run before, in this order.
     """
 
@@ -71,7 +71,7 @@ def create_source(name: str, definition: Definition, owner: str) -> str:
 
 
 def create_source_view(name: str, query: str, owner: str, *, temporary: bool) -> str:
-    """The query behind AS or FROM as a view, so that Spark remembers in which database its names were meant."""
+    """The query after AS or FROM as a view, so that Spark remembers in which database its names were meant."""
     if temporary:
         return f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {query}"
     return f"CREATE VIEW {name} TBLPROPERTIES ({_pairs([(OWNER, owner)])}) AS {query}"

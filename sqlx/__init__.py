@@ -49,7 +49,7 @@ def explain(spark: SparkSession, text: str) -> str:
     """The stages of a query as EXPLAIN TEMPORAL prints them: statement, plan, inputs, the SQL around the operators.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         text: the query.
     """
     from sqlx.sessions import session as sessions

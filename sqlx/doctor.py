@@ -390,10 +390,10 @@ def examine(wanted: Wanted, environ: Mapping[str, str] | None = None) -> Iterato
 
 
 def run(spark: SparkSession) -> Finding:
-    """Whether Spark runs a query of ours through its Python workers.
+    """Whether Spark runs a temporal query through its Python workers.
 
     Args:
-        spark: a session of ours that has just been started.
+        spark: a sqlx session that has just been started.
     """
     spark.sql("CREATE TEMPORARY VIEW __doctor_rates AS SELECT 'a' AS k, TIMESTAMP '2026-01-01' AS ts, 1 AS rate")
     row = spark.sql(

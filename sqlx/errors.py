@@ -146,7 +146,7 @@ class RunError(TemporalSqlError):
 
 
 class RefusedBySpark(TemporalSqlError, AnalysisException):
-    """Spark's analyzer refused a statement that sqlx had rewritten; the caret stands in the text as it was written.
+    """Spark's analyzer refused a statement that sqlx had rewritten; the caret is in the text as it was written.
 
     Args:
         error: Spark's own error: its condition, SQLSTATE and message are kept.

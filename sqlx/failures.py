@@ -60,7 +60,7 @@ def _of_spark_error(error: BaseException) -> str | None:
 
 
 def without_frames(text: str) -> str:
-    r"""A message without the stack traces and the plan that Spark puts behind it.
+    r"""A message without the stack traces and the plan that Spark puts after it.
 
     >>> without_frames("[NO] no such table; line 1 pos 14;\n'Project [*]\n+- 'UnresolvedRelation [t]\n")
     '[NO] no such table; line 1 pos 14'

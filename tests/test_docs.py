@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
 NUMBERS = count(1)
 
-# How an SQL block is run, by the words behind ```sql; contributing.md explains them.
+# How an SQL block is run, by the words after ```sql; contributing.md explains them.
 RUN = {
-    "run": "a session of its own; its result stands behind it",
-    "replay": "record by record, without Spark; its result stands behind it",
-    "": "on top of docs/setup.sql; its result may stand behind it",
+    "run": "a session of its own; its result is after it",
+    "replay": "record by record, without Spark; its result is after it",
+    "": "on top of docs/setup.sql; its result may stand after it",
 }
 # Blocks that are not run here, and why.
 NOT_RUN = {
@@ -136,3 +136,50 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (built.returncode, built.stdout + built.stderr) == (0, "")
     assert "```" not in re.sub(r"<code>.*?</code>", "", tmp_path.joinpath("index.html").read_text(encoding="utf-8"))
+
+
+# What documents say of the code, and what the code says of documents.
+
+PATH = re.compile(
+    r"(?<![\w/.])((?:sqlx|udtf|catalog|tests|docs|benchmarks|sql_examples)/[\w./]*\w/?|[a-z_]+\.py)(?!\w)"
+)
+WORD = re.compile(r"`([A-Z]\w+|[a-z]+(?:_[a-z]+)+)(?:\(\))?`")
+CODE = [
+    path for folder in ("sqlx", "udtf", "catalog", "tests", "benchmarks") for path in ROOT.glob(f"{folder}/**/*.py")
+]
+NOTES = sorted(ROOT.glob("docs/design/2*.md"))
+
+
+def test_names_in_the_architecture_exist() -> None:
+    """Every path of the page is one, every file name some file's, and every name in backticks stands in the code."""
+    text = ROOT.joinpath("docs/architecture.md").read_text(encoding="utf-8")
+    files = {path.name for path in CODE}
+    missing = [p for p in PATH.findall(text) if not (ROOT.joinpath(p).exists() if "/" in p else p in files)]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in CODE if "tests" not in path.parts)
+    settings = ROOT.joinpath("pyproject.toml").read_text(encoding="utf-8")
+    unknown = [word for word in WORD.findall(text) if not re.search(rf"\b{word}\b", code + settings)]
+    assert (missing, unknown) == ([], [])
+
+
+def test_documents_that_the_code_cites_exist() -> None:
+    cited = {
+        (path, page) for path in CODE for page in re.findall(r"docs/[\w./]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert [f"{path}: {page}" for path, page in sorted(cited) if not ROOT.joinpath(page).exists()] == []
+    bare = [
+        path
+        for path in CODE
+        if re.search(r"(?<![\w/])design\.md", path.read_text(encoding="utf-8")) and path != Path(__file__)
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("note", NOTES, ids=lambda note: note.stem)
+def test_a_design_note_has_a_status_and_the_code_leads_to_it(note: Path) -> None:
+    assert re.search(
+        r"^Status: (proposed|accepted|superseded by \S+), \d{4}-\d\d-\d\d\.$",
+        note.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    sources = [*CODE, ROOT / "pyproject.toml"]
+    assert any(f"docs/design/{note.name}" in path.read_text(encoding="utf-8") for path in sources)

@@ -1,4 +1,4 @@
-"""Golden plans: extended SQL, then every stage of what it becomes. `--complete` rewrites what stands below a text."""
+"""Golden plans: extended SQL, then every stage of what it becomes. `--complete` rewrites what is below a text."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def windowed(op: dict[str, Any], unit: str = "milliseconds") -> str:
 
 
 def scale(op: dict[str, Any]) -> tuple[str, int]:
-    """Sliding windows begin one unit of time behind a record, a microsecond here: their cases are run in those."""
+    """Sliding windows begin one unit of time after a record, a microsecond here: their cases are run in those."""
     return ("microseconds", 1) if op["window"]["type"] == "sliding" else ("milliseconds", 1000)
 
 

@@ -13,7 +13,7 @@
 | `idle_closed` | rows given out since nothing came for a while |
 | `spilled_rows` | what is open beyond a limit and may leave memory (gauge) |
 | `suppression_buffer_count_max`, `suppression_buffer_size_max` | the most that ever waited: rows, bytes (maxima) |
-| `suppression_buffer_count_total`, `suppression_buffer_size_total` | what waited behind each row put, added up |
+| `suppression_buffer_count_total`, `suppression_buffer_size_total` | what waited after each row put, added up |
 | `suppression_buffer_puts` | how many rows were put |
 | `record_lateness_total`, `record_lateness_max` | microseconds that rows were behind stream time |
 """

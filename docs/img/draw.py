@@ -68,7 +68,7 @@ class Picture:
         self.parts.append(f'<path d="M{x:g} {end:g}l-4 {-tip - tip // 8:g}h8z" fill="{colour}" stroke="none"/>')
 
     def axis(self, y: float, ticks: dict[str, float], name: str) -> None:
-        """The line of time, with its ticks; its name stands below the arrow."""
+        """The line of time, with its ticks; its name is below the arrow."""
         end = self.width - 25
         self.line(f"M130 {y:g}H{end}", "#999999")
         self.parts.append(f'<path d="M{end} {y:g}l-8 -4v8z" fill="#999999" stroke="none"/>')

@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parent.parent.parent
 # Pages from above docs/, by their name in the site.
 FROM_ABOVE = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
-# The words behind ```sql, and the title that a block gets for them.
+# The words after ```sql, and the title that a block gets for them.
 TITLES = {"ksqldb": "ksqlDB", "flink": "Flink SQL", "snowflake": "Snowflake", "replay": "sqlx, record by record"}
 _FENCE = re.compile(r"^( *```)(sql|text) +(\w+)$", re.MULTILINE)
 _ABOVE = re.compile(r"\]\(\.\./((?:\.\./)*)(README|CHANGELOG)\.md")
@@ -19,7 +19,7 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:sql_examples|tests|benchmarks
 
 
 def on_config(config: Any) -> Any:
-    """List the design notes behind the pages of the house, newest first."""
+    """List the design notes after the pages of the house, newest first."""
     notes = sorted(ROOT.glob("docs/design/2*.md"), reverse=True)
     house = config["nav"][-1]["The house"]
     house.append({"Why things are as they are": [{_subject(note): f"design/{note.name}"} for note in notes]})

@@ -70,7 +70,7 @@ def _is_around(
 
 
 def _declares(tokens: tuple[Token, ...], name: str) -> bool:
-    """Whether a name stands alone somewhere, as the name of a relation does."""
+    """Whether a name is alone somewhere, as the name of a relation does."""
     following = (*(t.text for t in tokens[1:]), "")
     return any(t.is_name and t.name.lower() == name and f != "." for t, f in zip(tokens, following, strict=True))
 
@@ -106,7 +106,7 @@ def refused(binder: Binder, text: str, edits: Edits | None) -> Exception:
 
 
 def _origin(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
-    """Where the refused fragment stands in the text; by its offset where the text holds it more than once."""
+    """Where the refused fragment is in the text; by its offset where the text holds it more than once."""
     contexts, length = error.getQueryContext(), len(text)
     if not contexts:
         return None

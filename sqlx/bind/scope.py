@@ -53,7 +53,7 @@ class RelationScope:
 
 @dataclass(frozen=True)
 class Reference:
-    """A column that an expression names: where it stands, which side it belongs to, its relation and name."""
+    """A column that an expression names: where it is, which side it belongs to, its relation and name."""
 
     span: Span
     side: Side

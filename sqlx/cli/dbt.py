@@ -1,4 +1,4 @@
-"""``sqlx dbt …``: stock dbt in the process of a session of ours, through dbt-spark's method ``session``."""
+"""``sqlx dbt …``: stock dbt in the process of a sqlx session, through dbt-spark's method ``session``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAILED, _BROKEN = 1, 2
 
 
 SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""How typer is to read the command: what stands behind dbt's own word is dbt's, options as well."""
+"""How typer is to read the command: what is after dbt's own word is dbt's, options as well."""
 
 
 def dbt(
@@ -42,7 +42,7 @@ def dbt(
 
 
 def run_dbt(arguments: Sequence[str], warehouse: Path | None = None) -> None:
-    """Start a session of ours, then run dbt in this process: dbt-spark finds the session and sends it each statement.
+    """Start a sqlx session, then run dbt in this process: dbt-spark finds the session and sends it each statement.
 
     Args:
         arguments: dbt's own; ``--warehouse DIR`` among them is ours.

@@ -69,7 +69,7 @@ def render_file(path: Path, variables: Mapping[str, object]) -> Rendered:
 
 
 def _with_its_lines(tag: re.Match[str]) -> str:
-    """A tag that leaves no text, and the line breaks in it behind it: what follows stays on its line of the file."""
+    """A tag that leaves no text, and the line breaks in it after it: what follows stays on its line of the file."""
     return tag[0] + "\n" * tag[0].count("\n")
 
 
@@ -186,7 +186,7 @@ def _value(text: str) -> object:
 
 
 def in_order(models: Iterable[Rendered]) -> list[Rendered]:
-    """Models with each behind the ones that it refers to; otherwise in the order given.
+    """Models with each after the ones that it refers to; otherwise in the order given.
 
     Raises:
         RenderError: models that refer to each other in a circle, or two of one name.

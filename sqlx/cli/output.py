@@ -48,7 +48,7 @@ class Result:
 
 
 def complain(message: str) -> None:
-    """Print an error: its first line stands out, carets stay under what they point to."""
+    """Print an error: its first line is out, carets stay under what they point to."""
     first, _, rest = message.partition("\n")
     err.print(Text(first, style="bold red"), soft_wrap=True)
     if rest:

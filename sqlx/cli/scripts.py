@@ -24,7 +24,7 @@ class Statement:
 
     Attributes:
         text: without comments around it and without its semicolon.
-        place: where it stands, for messages: ``story.sql, statement 2 (line 14)``.
+        place: where it is, for messages: ``story.sql, statement 2 (line 14)``.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Script:
 
 
 def read_scripts(files: Iterable[Path], assignments: Iterable[str]) -> list[Script]:
-    """Read, render and split files; a model stands behind those that it refers to.
+    """Read, render and split files; a model is after those that it refers to.
 
     Args:
         files: scripts of plain statements, or dbt-style models.
@@ -184,7 +184,7 @@ def _materialize(spark: SparkSession, model: tuple[str, str], statement: Stateme
 
 
 def carrying_out_definitions(spark: SparkSession, scripts: Iterable[Script]) -> Iterator[Statement]:
-    """All statements in order; behind a definition it is carried out, so that names bind. No row is written.
+    """All statements in order; after a definition it is carried out, so that names bind. No row is written.
 
     Args:
         spark: the session.

@@ -187,7 +187,7 @@ def follow(queries: Sequence[RunningQuery]) -> int:
             for query in queries:
                 bar.update(lines[query.name], detail=summary(query.refresh()))
         if asked:
-            bar.update(next(iter(lines.values())), detail="stopping behind the running micro-batch")
+            bar.update(next(iter(lines.values())), detail="stopping after the running micro-batch")
             for query in queries:
                 query.stop()
     for query in queries:

@@ -1,4 +1,4 @@
-"""What stands behind ``%sqlx`` and ``%%sqlx``: options, then SQL that no shell has looked at."""
+"""What is after ``%sqlx`` and ``%%sqlx``: options, then SQL that no shell has looked at."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 
 def read(line: str) -> tuple[Options, str]:
-    """The options at the beginning of a line, and the SQL behind them as it was written.
+    """The options at the beginning of a line, and the SQL after them as it was written.
 
     Args:
-        line: what stands behind the magic's name.
+        line: what is after the magic's name.
 
     Raises:
         CommandError: there is no such option, or its value does not fit.

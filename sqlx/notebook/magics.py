@@ -48,7 +48,7 @@ class SqlMagics(Magics):
         streaming table without a view.
 
         Args:
-            line: what stands behind the magic.
+            line: what is after the magic.
             cell: the lines below; None for a line magic.
 
         Returns:
@@ -62,7 +62,7 @@ class SqlMagics(Magics):
             statements = split(rest if cell is None else f"{rest}\n{cell}".strip("\n"), "cell")
             statements = tuple(statement for statement in statements if statement.text.strip())
             if not statements:
-                raise CommandError("There is no statement.", "Write SQL in the lines below %%sqlx, or behind %sqlx.")
+                raise CommandError("There is no statement.", "Write SQL in the lines below %%sqlx, or after %sqlx.")
             shown: Rows | Picture | None = None
             for statement in statements:
                 if shown is not None:

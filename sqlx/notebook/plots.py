@@ -54,7 +54,7 @@ def plot(frame: DataFrame, x: str, y: str | Sequence[str], by: str | None = None
 
     Args:
         frame: the query; it runs now.
-        x: the column across. A window stands at its start.
+        x: the column across. A window is at its start.
         y: one column of numbers upwards, or several.
         by: draw one line for each value of this column (the 12 that come first).
         limit: the most rows to take; more are left out, and the picture says so.

@@ -34,7 +34,7 @@ class DeduplicateInput:
 
     Attributes:
         with_clause: the WITH clause that it needs, or "".
-        from_text: what stands behind FROM.
+        from_text: what is after FROM.
         shown: its name and all its columns.
         needed: those of its columns that the query can read.
         hidden: which of ``__time``, ``__seq``, ``__arrival0`` … it has.
@@ -316,7 +316,7 @@ def _add(context: Context, clause: DeduplicateClause, inputs: DeduplicateInput) 
 
 
 def _result(node: Deduplicate, needed: tuple[Column, ...], arrival: RowOrder | None) -> str:
-    shown = zip(node.columns, needed, strict=False)  # what live rows carry along stands behind them
+    shown = zip(node.columns, needed, strict=False)  # what live rows carry along is after them
     items = [f"{place.name} AS {quoted(column.name)}" for place, column in shown]
     items += [f"{arrival.struct} AS {ROW}"] if arrival is not None else []
     return f"(SELECT {', '.join(items)} FROM {node.name})"

@@ -101,7 +101,7 @@ class FromCompiler:
                 self.context.edits.insert(relation.span.end, f" AS {relation.given_name}")
 
     def _read_live(self, relation: Relation, level: Level) -> None:
-        """Live, a relation of ours becomes a source of the plan; STREAM before one in a batch query is refused."""
+        """Live, a temporal relation becomes a source of the plan; STREAM before one in a batch query is refused."""
         if self.context.streaming:
             self.context.live.read(relation, level)
         elif relation.stream and self.context.table(relation, level) is not None:

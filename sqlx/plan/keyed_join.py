@@ -27,7 +27,7 @@ class Inputs:
 
     Attributes:
         left_with: the WITH clause that the left side needs, or "".
-        left_from: what stands behind FROM for the left side.
+        left_from: what is after FROM for the left side.
         left: what the left side shows.
         left_needed: its columns that the query can read.
         right: the rows of the right side.
@@ -109,7 +109,7 @@ def result_columns(left: Fragment, right: Fragment, with_reason: bool) -> tuple[
 
 
 def with_row_order(shown: tuple[Column, ...], columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The columns of a result and behind them what live rows of the input carry along."""
+    """The columns of a result and after them what live rows of the input carry along."""
     carried = [c for c in columns if is_row_order(c.name)]
     count = sum(1 for c in carried if is_order(c.name))
     carried += [Column(f"__o{count}", "bigint")] if count else []
@@ -369,7 +369,7 @@ def needed_columns(
 ) -> Needed:
     """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
 
-    A name behind that of one of the relations reads no other one's column; whatever else is qualified may read any.
+    A name after that of one of the relations reads no other one's column; whatever else is qualified may read any.
 
     Args:
         text: the statement.
@@ -411,7 +411,7 @@ def with_late_columns(needed: Needed, join: Join, inputs: Inputs) -> Needed:
 
 
 def spelled_names(tokens: tuple[Token, ...], relations: set[str]) -> set[tuple[str, str]]:
-    """The names that are spelled, each with the relation that stands before it; "" before it may mean any of them."""
+    """The names that are spelled, each with the relation that is before it; "" before it may mean any of them."""
     names = set()
     for number, token in enumerate(tokens):
         if token.is_name:
@@ -421,7 +421,7 @@ def spelled_names(tokens: tuple[Token, ...], relations: set[str]) -> set[tuple[s
 
 
 def _qualifier(tokens: Sequence[Token], at: int) -> str:
-    """What stands before the dot before a token; "" where there is none."""
+    """What is before the dot before a token; "" where there is none."""
     return tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else ""
 
 
@@ -430,7 +430,7 @@ def _within(token: Token, spans: list[Span]) -> bool:
 
 
 def _stars(block: Block, tokens: list[Token], outside: tuple[Token, ...]) -> tuple[bool, set[str]]:
-    """Whether a bare star stands in the block's own select list, and the names that qualify other stars."""
+    """Whether a bare star is in the block's own select list, and the names that qualify other stars."""
     select = tuple(t for t in tokens if block.select is not None and block.select.start <= t.start < block.select.end)
     every = False
     starred: set[str] = set()

@@ -58,7 +58,7 @@ class RowOrderPaths:
                             self.down(relation.inner, level)
 
     def down(self, relation: Relation, level: Level) -> None:
-        """From a relation that is read with its hidden column to the one behind it."""
+        """From a relation that is read with its hidden column to the one after it."""
         if relation.columns:  # the alias names all columns, and the hidden one would be one too many
             return
         if relation.inner is not None:  # its own walk goes on from here
@@ -153,7 +153,7 @@ class LiveReads:
         self._carried.find(is_operator)
 
     def read(self, relation: Relation, level: Level) -> None:
-        """A relation of ours becomes a source of the plan; one that hands another's rows on shows what they carry."""
+        """A temporal relation becomes a source of the plan; one that hands another's rows on shows what they carry."""
         cte = level.cte_of(relation)
         inner = relation.query if cte is None else cte.query
         if inner is not None:
@@ -166,7 +166,7 @@ class LiveReads:
         self.nodes.setdefault(live.name, Source(entry))
         span = Span(relation.span.start, relation.body.end) if relation.stream else relation.body
         self.edits.replace(span, self._text(relation, entry, live))
-        if relation.alias is None and live.arrival is not None:  # Spark takes an alias behind WATERMARK and its kin
+        if relation.alias is None and live.arrival is not None:  # Spark takes an alias after WATERMARK and its kin
             end = span.end if relation.extra is None else relation.extra.end
             self.edits.insert(end, f" AS {quoted(relation.parts[-1])}")
 

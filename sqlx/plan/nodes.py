@@ -355,7 +355,7 @@ class Result:
     Attributes:
         shape: 'append', 'upsert' or 'changelog'.
         keys: places of the output columns that a deleted row keeps.
-        filters: a condition stands between the table and the result (semantics.md 5.2).
+        filters: a condition is between the table and the result (semantics.md 5.2).
         around: the query around the operator for a live result on Spark: its condition as the column ``__passes``, and
             a column ``__carry`` that is handed on.
     """

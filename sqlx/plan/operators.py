@@ -3,6 +3,8 @@
 Executors dispatch through this table and nothing else, so that an operator is added by adding its descriptor and what
 that names. An executor is named by an entry point, ``module:function``, because Spark is never imported where replay
 runs, and replay never where Spark does.
+
+Why so: docs/design/20261122_layout.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text that stands in an operator's place: its result, with the names that the query knows given back."""
+"""The text that is in an operator's place: its result, with the names that the query knows given back."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _when_matched(alias: str, column: str) -> str:
 
 @dataclass(frozen=True)
 class ReplacedJoin:
-    """An operator's result where it stands in a FROM clause, once the text is rewritten.
+    """An operator's result where it is in a FROM clause, once the text is rewritten.
 
     Attributes:
         span: what it replaces.
@@ -171,7 +171,7 @@ def _check_later_using(text: str, block: Block, without: Span, merged: set[str])
 
 
 def _begins_operand(before: Token) -> bool:
-    """Whether a name behind this token can be a column: behind an operand it would be an alias."""
+    """Whether a name after this token can be a column: after an operand it would be an alias."""
     if before.kind == "op":
         return before.text not in (".", ")", "]")
     return before.kind == "word" and before.word in _BEFORE_OPERANDS
@@ -194,7 +194,7 @@ def _own_names(text: str, block: Block, without: Span) -> Iterator[Token]:
 
 
 def shorten_qualifiers(text: str, block: Block, edits: Edits, item: FromItem, replaced: list[Span]) -> None:
-    """``db.orders.id`` to ``orders.id`` where the relation now stands in an operator's result."""
+    """``db.orders.id`` to ``orders.id`` where the relation now is in an operator's result."""
     for relation in (item.relation, *(j.relation for j in item.joins)):
         if relation.alias is not None or len(relation.parts) < 2 or not _inside(relation.span, replaced):
             continue

@@ -1,4 +1,4 @@
-"""The select list of a block whose rows are grouped: its items, and what stands in place of keys and aggregates."""
+"""The select list of a block whose rows are grouped: its items, and what is in place of keys and aggregates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Item:
 
     @property
     def span(self) -> Span:
-        """Where its expression stands."""
+        """Where its expression is."""
         return Span(self.tokens[0].start, self.tokens[-1].end)
 
 
@@ -99,7 +99,7 @@ class Grouping:
 
 @dataclass
 class Replaced:
-    """A piece of an expression and the column of the aggregation that stands in its place.
+    """A piece of an expression and the column of the aggregation that is in its place.
 
     Attributes:
         span: of the piece.
@@ -158,7 +158,7 @@ class Replacer:
         """What is to be replaced in an expression, in order; aggregates are numbered over all expressions.
 
         Raises:
-            TemporalSqlError: an aggregate stands inside another, or is a window function.
+            TemporalSqlError: an aggregate is inside another, or is a window function.
         """
         calls = {call.span.start: call for call in find_aggregates(self.text, tokens)}
         found: list[Replaced] = []
@@ -245,7 +245,7 @@ _BOUNDS = {"start": "__ws", "end": "__we"}
 
 
 def _field(tokens: tuple[Token, ...], at: int) -> str:
-    """The lower-case name behind a dot at a position, or ""."""
+    """The lower-case name after a dot at a position, or ""."""
     return tokens[at + 1].name.lower() if at + 1 < len(tokens) and tokens[at].text == "." else ""
 
 

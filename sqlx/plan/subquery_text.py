@@ -32,7 +32,7 @@ def _writes(text: str) -> bool:
 
 
 def stands_in(name: str, sql: str) -> bool:
-    """Whether a relation's name stands in a query, and not only the beginning of a longer one."""
+    """Whether a relation's name is in a query, and not only the beginning of a longer one."""
     return name in sql and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql) is not None
 
 
@@ -66,7 +66,7 @@ def _names(text: str, span: Span) -> set[str]:
 
 
 def check_leftovers(text: str, edits: Edits) -> None:
-    """A clause of ours that nothing has taken stands in the wrong place, or is of an operator to come.
+    """A temporal clause that nothing has taken is in the wrong place, or is of an operator to come.
 
     Raises:
         TemporalParseError: there is one.

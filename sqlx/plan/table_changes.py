@@ -25,7 +25,7 @@ from udtf.operators.table_changes.logic import TableChangesConfig
 
 
 def table_of(context: Context, block: Block) -> Entry | None:
-    """The table of ours whose rows a block shows, with nothing else beside it."""
+    """The temporal table whose rows a block shows, with nothing else beside it."""
     if len(block.items) != 1 or block.items[0].joins:
         return None
     entry = context.table(block.items[0].relation, block.level)
@@ -36,7 +36,7 @@ def check_every(context: Context, tail: QueryTail, entry: Entry | None) -> None:
     """Updates of an upsert table can wait: nothing else that is not grouped has any, or they may not (3.1).
 
     Raises:
-        BindError: EMIT EVERY stands behind something else.
+        BindError: EMIT EVERY is after something else.
     """
     if tail.emit is not None and tail.emit.kind == "every" and (entry is None or entry.kind != "upsert"):
         condition = "EMIT.EVERY_STREAM" if entry is None else "EMIT.EVERY_VERSIONED"

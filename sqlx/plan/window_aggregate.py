@@ -260,11 +260,11 @@ def check_key_types(text: str, grouping: Grouping, types: Mapping[str, str]) -> 
             raise BindError("AGGREGATE.KEY_TYPE", text, span.pair, key=span.of(text), type=kind.upper())
 
 
-# What stands behind a grouped block's HAVING: ORDER BY and its like, over the groups as the select list is.
+# What is after a grouped block's HAVING: ORDER BY and its like, over the groups as the select list is.
 
 
 def order_pieces(replacer: Replacer, tail: QueryTail, items: list[Item]) -> list[Replaced]:
-    """What is to be replaced in the clauses behind HAVING; names that the select list gives stay as they are.
+    """What is to be replaced in the clauses after HAVING; names that the select list gives stay as they are.
 
     Args:
         replacer: of the block.
@@ -508,7 +508,7 @@ def _aggregate(
 
 # Windows of bounded queries, over all rows, so that every result is final: Spark aggregates them.
 #
-# It has no sliding windows: these are an operator of ours, as live ones are.
+# It has no sliding windows: these are a temporal operator, as live ones are.
 
 
 def bounded_block(context: Context, block: Block, tail: QueryTail, from_text: str) -> None:

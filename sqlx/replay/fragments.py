@@ -450,7 +450,7 @@ class FragmentRunner:
         return f"WITH {', '.join(ctes)} SELECT * FROM ({duckdb_text(self.tree)})", used
 
     def _used_columns(self, columns: tuple[Column, ...]) -> list[tuple[int, Column]]:
-        """Those that the fragment can name: any with a star, else those whose name stands in it."""
+        """Those that the fragment can name: any with a star, else those whose name is in it."""
         numbered = list(enumerate(columns))
         if self.tree.find(exp.Star):
             return numbered

@@ -85,7 +85,7 @@ class Outlet:
     of_updates: list[UpdateReader] = field(default_factory=list)
 
     def add(self, feeds_table: bool, runner: FragmentRunner, read: str, sink: Sink) -> None:
-        """One more reader, behind those of its kind."""
+        """One more reader, after those of its kind."""
         self.readers.append((feeds_table, runner, read, sink))
         self.readers.sort(key=lambda reader: not reader[0])
 

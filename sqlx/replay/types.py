@@ -85,7 +85,7 @@ class SparkType:
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> SparkType:
-    """The type that a DDL text names; NOT NULL, DEFAULT, COLLATE and COMMENT behind it play no part.
+    """The type that a DDL text names; NOT NULL, DEFAULT, COLLATE and COMMENT after it play no part.
 
     Raises:
         TypeTextError: there is no such type in replay.

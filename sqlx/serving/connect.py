@@ -14,7 +14,7 @@ from sqlx.serving.options import ServeOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sqlx.serving.door import Door
+    from sqlx.serving.login import LoginCheck
 
 _INBOUND_BYTES = 128 << 20
 
@@ -40,16 +40,16 @@ class ConnectServer:
     Args:
         spark: the session that clients' sessions are made from.
         options: what was asked for.
-        door: who may come in; None lets everybody in.
+        login: who may come in; None lets everybody in.
         keystore, secret: the server's keys, if it has TLS.
     """
 
     def __init__(
-        self, spark: SparkSession, options: ServeOptions, door: Door | None, keystore: Path, secret: str
+        self, spark: SparkSession, options: ServeOptions, login: LoginCheck | None, keystore: Path, secret: str
     ) -> None:
         jvm: Any = spark.sparkContext._jvm
         self._jvm, ours = jvm, jvm.sqlx.serving
-        ours.ConnectDoor.use(door, options.most_rows, str(too_many_rows(options.most_rows)))
+        ours.ConnectLogin.use(login, options.most_rows, str(too_many_rows(options.most_rows)))
         service = jvm.org.apache.spark.sql.connect.service
         self._service = getattr(getattr(service, "SparkConnectService$"), "MODULE$")
         self._service.start(spark.sparkContext._jsc.sc())

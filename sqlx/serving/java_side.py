@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "sqlx.serving"
-LOGIN, CONNECT_DOOR = f"{PACKAGE}.Login", f"{PACKAGE}.ConnectDoor"
+LOGIN, CONNECT_DOOR = f"{PACKAGE}.Login", f"{PACKAGE}.ConnectLogin"
 _SOURCE = """
 package sqlx.serving;
 
@@ -55,10 +55,10 @@ import org.sparkproject.connect.grpc.netty.NettyServerBuilder;
 
 /** What Hive's settings name as the check of a login. */
 public class Login implements PasswdAuthenticationProvider {
-    private static volatile BiPredicate door;
-    public static void use(BiPredicate found) { door = found; }
+    private static volatile BiPredicate login;
+    public static void use(BiPredicate found) { login = found; }
     public void Authenticate(String user, String password) throws AuthenticationException {
-        if (door == null || !door.test(user, password)) {
+        if (login == null || !login.test(user, password)) {
             throw new AuthenticationException("Unknown user, or wrong password.");
         }
     }
@@ -73,18 +73,18 @@ public class Ldap {
 }
 
 /** Asks each call to Spark Connect for NAME:PASSWORD as its token, and counts the rows that it returns. */
-public class ConnectDoor implements ServerInterceptor {
-    private static volatile BiPredicate door;
+public class ConnectLogin implements ServerInterceptor {
+    private static volatile BiPredicate login;
     private static volatile long most;
     private static volatile String refusal;
     private static final Metadata.Key TOKEN = Metadata.Key.of("Authorization", Metadata.ASCII_STRING_MARSHALLER);
     public static void use(BiPredicate found, long mostRows, String tooMany) {
-        door = found;
+        login = found;
         most = mostRows;
         refusal = tooMany;
     }
     public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
-        if (door != null && !mayEnter((String) headers.get(TOKEN))) {
+        if (login != null && !mayEnter((String) headers.get(TOKEN))) {
             call.close(Status.UNAUTHENTICATED.withDescription(
                 "Unknown user, or wrong password: connect with ;token=NAME:PASSWORD"), new Metadata());
             return new Nothing();
@@ -95,7 +95,7 @@ public class ConnectDoor implements ServerInterceptor {
         if (header == null || !header.startsWith("Bearer ")) return false;
         String token = header.substring(7);
         int colon = token.indexOf(':');
-        return colon > 0 && door.test(token.substring(0, colon), token.substring(colon + 1));
+        return colon > 0 && login.test(token.substring(0, colon), token.substring(colon + 1));
     }
 }
 

@@ -86,7 +86,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _addresses(host: str) -> list[str]:
-    """The addresses of a host, without the zone that IPv6 may put behind; none where nobody knows it."""
+    """The addresses of a host, without the zone that IPv6 may put after; none where nobody knows it."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM) if host else []
     except OSError:
@@ -106,12 +106,12 @@ def check(options: ServeOptions) -> None:
     if not _addresses(options.host):
         msg = f"--host {options.host}: there is no such address."
         raise CommandError(msg, "127.0.0.1 is this machine alone, 0.0.0.0 all of its addresses.")
-    _check_door(options)
+    _check_login(options)
     _check_files(options)
     _check_ports(options)
 
 
-def _check_door(options: ServeOptions) -> None:
+def _check_login(options: ServeOptions) -> None:
     if options.users is not None and options.ldap:
         msg = "--users and --ldap both say who may come in."
         raise CommandError(msg, "Give one of them.")

@@ -15,10 +15,10 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from sqlx.failures import CommandError
 from sqlx.serving.connect import ConnectServer, TimeLimit, connect_conf, too_many_rows
-from sqlx.serving.door import Door, LdapUsers
 from sqlx.serving.health import HealthServer
 from sqlx.serving.java_side import compile_into
 from sqlx.serving.kept import KeptQueries, Restarted
+from sqlx.serving.login import LdapUsers, LoginCheck
 from sqlx.serving.options import ServeOptions
 from sqlx.serving.thrift import ThriftServer, login_properties, new_secret, thrift_conf
 from sqlx.serving.tls import make_keystore
@@ -130,16 +130,16 @@ class Server:
         compile_into(jvm, setting.classes)
         for name, value in login_properties(options).items():
             jvm.java.lang.System.setProperty(name, value)
-        door = self._door(jvm)
+        login = self._login(jvm)
         if options.tls is not None:
             make_keystore(spark, options.tls, setting.keystore, setting.secret)
         kept = KeptQueries(options.warehouse / _KEPT_FOLDER, spark)
         registry(spark.sparkContext).keeper = kept
         self._ending.callback(self._stop_queries)
         self.restarted = kept.restart()
-        self._open(setting, door)
+        self._open(setting, login)
 
-    def _open(self, setting: Setting, door: Door | None) -> None:
+    def _open(self, setting: Setting, login: LoginCheck | None) -> None:
         """Begin to take clients."""
         options, spark = self._options, self._spark
         if options.most_rows:
@@ -149,11 +149,11 @@ class Server:
             jvm.sqlx.serving.RowLimit.inject(java.extensions(), options.most_rows, refusal)
         if options.thrift is not None:
             with _naming("--thrift", options.thrift):
-                self.thrift = ThriftServer(spark, door)
+                self.thrift = ThriftServer(spark, login)
             self._ending.callback(self.thrift.stop)
         if options.connect is not None:
             with _naming("--connect", options.connect):
-                self.connect = ConnectServer(spark, options, door, setting.keystore, setting.secret)
+                self.connect = ConnectServer(spark, options, login, setting.keystore, setting.secret)
             self._ending.callback(self.connect.stop)
         servers = [server for server in (self.thrift, self.connect) if server is not None]
         self.sessions = ClientSessions(spark, [server.sessions for server in servers])
@@ -165,14 +165,14 @@ class Server:
             health = HealthServer(options.host, options.health, self.down)
             self._ending.callback(health.stop)
 
-    def _door(self, jvm: Any) -> Door | None:
+    def _login(self, jvm: Any) -> LoginCheck | None:
         if self._options.users is not None:
             users = UsersFile(self._options.users)
             if not users.users:
                 msg = f"--users {users.path} holds no user: nobody could come in."
                 raise CommandError(msg, f"`sqlx serve --users {users.path} --add-user NAME` adds one.")
-            return Door(users)
-        return Door(LdapUsers(jvm)) if self._options.ldap else None
+            return LoginCheck(users)
+        return LoginCheck(LdapUsers(jvm)) if self._options.ldap else None
 
     def look(self) -> None:
         """What has to be done now and then: end what takes too long, let go of sessions that have ended.

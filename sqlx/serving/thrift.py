@@ -13,11 +13,11 @@ from sqlx.serving.options import ServeOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sqlx.serving.door import Door
+    from sqlx.serving.login import LoginCheck
 
 
 def thrift_conf(options: ServeOptions, keystore: Path, secret: str) -> dict[str, str]:
-    """Spark's settings for it: Hive's own names behind ``spark.hadoop``.
+    """Spark's settings for it: Hive's own names after ``spark.hadoop``.
 
     Args:
         options: what was asked for.
@@ -77,13 +77,13 @@ class ThriftServer:
 
     Args:
         spark: the session that clients' sessions are made from.
-        door: who may come in; None lets everybody in.
+        login: who may come in; None lets everybody in.
     """
 
-    def __init__(self, spark: SparkSession, door: Door | None) -> None:
+    def __init__(self, spark: SparkSession, login: LoginCheck | None) -> None:
         jvm: Any = spark.sparkContext._jvm
-        if door is not None:
-            jvm.sqlx.serving.Login.use(door)
+        if login is not None:
+            jvm.sqlx.serving.Login.use(login)
         thriftserver = jvm.org.apache.spark.sql.hive.thriftserver
         self._server = thriftserver.HiveThriftServer2.startWithSparkSession(spark._jsparkSession, False)
 

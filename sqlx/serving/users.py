@@ -20,7 +20,7 @@ _LEAST = 8
 
 
 def hashed(password: str) -> str:
-    """A password as it stands in the file; the salt is new each time."""
+    """A password as it is in the file; the salt is new each time."""
     salt = secrets.token_bytes(16)
     digest = _scrypt(password, salt, _COST, _BLOCKS, _PARALLEL)
     return f"scrypt${_COST}${_BLOCKS}${_PARALLEL}${_text(salt)}${_text(digest)}"

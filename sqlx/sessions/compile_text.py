@@ -73,11 +73,11 @@ def compile_text(spark: SparkSession, text: str) -> str:
     """A script as plain Spark SQL.
 
     Args:
-        spark: a session of ours; it is asked for names and types, and runs nothing.
+        spark: a sqlx session; it is asked for names and types, and runs nothing.
         text: one or more statements; those of Spark's come back as they were written.
 
     Raises:
-        TemporalSqlError: a statement of ours is wrong.
+        TemporalSqlError: a temporal statement is wrong.
     """
     statements = SessionStatements(spark)
     compiled = [_statement(statements, span.of(text)) for span in statement_spans(text)]

@@ -64,7 +64,7 @@ def live_facts(plan: Plan, tasks: int) -> list[str]:
     sources = dict.fromkeys(node.entry for node in plan.root.walk() if isinstance(node, Source))
     lines = [f"- {entry.kind} {entry.name}: {_arrival(entry)}" for entry in sources]
     lines += [line for number, node in enumerate(plan.operators(), 1) for line in _operator(node, number, tasks)]
-    return lines or ["- no definition of ours is read live: Spark runs the query as it is"]
+    return lines or ["- no temporal definition is read live: Spark runs the query as it is"]
 
 
 def _arrival(entry: Entry) -> str:
@@ -100,7 +100,7 @@ def _operator(node: Operator, number: int, tasks: int) -> list[str]:
 
 
 def tail_clauses(text: str, block: Block) -> list[tuple[int, str]]:
-    """The query's own clauses of a block: where each stands, and what it says."""
+    """The query's own clauses of a block: where each is, and what it says."""
     tail = read_tail(text, block)
     found: list[tuple[int, str]] = []
     if tail.grace is not None:
@@ -237,7 +237,7 @@ def explain_plan(plan: Plan, spark: SparkSession | None = None) -> str:
 
 
 def _clauses(text: str) -> list[str]:
-    """One line a clause of ours, as the parser read it: where it stands, and what it says."""
+    """One line a temporal clause, as the parser read it: where it is, and what it says."""
     found: list[tuple[int, str]] = []
     for level in scan(text).walk():
         for item in (item for block in level.blocks for item in block.items):

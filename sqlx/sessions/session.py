@@ -165,7 +165,7 @@ def explain(spark: SparkSession, text: str) -> str:
     """The stages of a query as text.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         text: the query.
 
     Raises:
@@ -175,7 +175,7 @@ def explain(spark: SparkSession, text: str) -> str:
 
 
 def statements_of(spark: SparkSession) -> SessionStatements:
-    """What knows the statements of a session of ours."""
+    """What knows the statements of a sqlx session."""
     return front_of(spark).statements(spark._jsparkSession)
 
 

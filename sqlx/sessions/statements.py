@@ -84,7 +84,7 @@ def _positional(text: str, tokens: tuple[Token, ...], values: list[str]) -> str:
     return edits.render()
 
 
-# CREATE VIEW over clauses of ours: the extended text is stored, and compiled at each read.
+# CREATE VIEW over temporal clauses: the extended text is stored, and compiled at each read.
 
 
 _NEEDS = (
@@ -96,7 +96,7 @@ _WRITTEN_IN = re.compile(r"/\* extended SQL of sqlx, written in `([^`]+)`:")
 
 @dataclass(frozen=True)
 class ViewHead:
-    """``CREATE [OR REPLACE] VIEW … AS`` and the query behind it."""
+    """``CREATE [OR REPLACE] VIEW … AS`` and the query after it."""
 
     before: str
     parts: tuple[str, ...]
@@ -174,7 +174,7 @@ def create_temporary_view(head: ViewHead, sql: str, binder: SparkBinder) -> None
 
 @contextmanager
 def where_written(java_session: Any, text: str) -> Iterator[None]:
-    """Within it the names in the text of a view of ours mean what they did when it was made."""
+    """Within it the names in the text of a temporal view mean what they did when it was made."""
     found = _WRITTEN_IN.match(text)
     catalog = java_session.sessionState().catalog() if found else None
     current = catalog.getCurrentDatabase() if catalog else None
@@ -208,7 +208,7 @@ _PAIRS = (
 )  # fmt: skip
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
 _CALLS = ("history", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
-#: In every statement that can be temporal stands one of these; looking for them costs a hundredth of the pattern.
+#: In every statement that can be temporal is one of these; looking for them costs a hundredth of the pattern.
 _MARKS = (
     "of", "deduplicate", "grace", "temporal", "versioned", "upsert", "stream", "verify", "emit", "match_condition",
     "history", "sliding_window", "descriptor", "insert",
@@ -260,7 +260,7 @@ class SessionStatements:
         self.views = Views(spark)
 
     def rewrite(self, text: str, accepted: bool, context: Any = None) -> Rewritten | None:
-        """Plain Spark SQL for a statement of ours; None for one of Spark's, which reaches it unchanged.
+        """Plain Spark SQL for a temporal statement; None for one of Spark's, which reaches it unchanged.
 
         Args:
             text: the statement.
@@ -346,7 +346,7 @@ class SessionStatements:
         return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
 
     def _reads_live(self, text: str) -> bool:
-        """Whether a statement reads a definition of ours with STREAM."""
+        """Whether a statement reads a temporal definition with STREAM."""
         if "stream" not in text.lower():
             return False
         relations = scan(text).relations()

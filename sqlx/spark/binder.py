@@ -219,7 +219,7 @@ def _with_stream(query: str) -> str:
 
 
 def _order(catalog: SparkCatalog, frame: Any) -> tuple[str, ...]:
-    """How rows of files arrived; () where the source alone knows, as behind a query."""
+    """How rows of files arrived; () where the source alone knows, as after a query."""
     if not _is_leaf(frame):
         return ()
     found = catalog.arrival_of(frame._jdf.queryExecution().analyzed())

@@ -57,7 +57,7 @@ class LateOutput:
     """Refused rows on their way to a table.
 
     Attributes:
-        table: the name behind LATE TO.
+        table: the name after LATE TO.
         schema: the columns of the input and the four of semantics.md B7.
         make: from a micro-batch of the fat frame to the rows.
     """
@@ -116,7 +116,7 @@ CARRY, PASSES = "__carry", "__passes"
 CHANGE_TYPE = "_change_type"
 _BOUNDS = ("__ws", "__we")
 
-#: From a frame that stands in the operator's place to the query's rows.
+#: From a frame that is in the operator's place to the query's rows.
 Around = Callable[[DataFrame], DataFrame]
 
 
@@ -139,7 +139,7 @@ def answered_schema(node: TableOperator, types: StructType, orders: int) -> Stru
 
 
 def _old(name: str) -> str:
-    """Where the old value of a column stands."""
+    """Where the old value of a column is."""
     return name.replace("__a", "__b", 1) if name.startswith("__a") else name.replace("_l", "_b", 1)
 
 

@@ -68,13 +68,13 @@ class Cursor:
 
     @property
     def offset(self) -> int:
-        """Character offset of the next token (of the end of the text behind the last)."""
+        """Character offset of the next token (of the end of the text after the last)."""
         token = self.peek()
         return token.start if token else self.last_end
 
     @property
     def last_end(self) -> int:
-        """Character offset behind the token that was read last."""
+        """Character offset after the token that was read last."""
         return self.tokens[self.index - 1].end if self.index else 0
 
     def span_from(self, start_index: int) -> Span:
@@ -84,7 +84,7 @@ class Cursor:
         return Span(self.tokens[start_index].start, self.last_end)
 
     def options(self, found: dict[str, Span], read: Callable[[], str | None], duplicate: str) -> None:
-        """Read options in any order until none follows, and note where each stands.
+        """Read options in any order until none follows, and note where each is.
 
         Args:
             found: option name to its span, filled here.
@@ -119,18 +119,18 @@ class Cursor:
         """Step over a name.
 
         Raises:
-            TemporalParseError: something else stands there.
+            TemporalParseError: something else is there.
         """
         token = self.peek()
         if token is None or not token.is_name:
             self.fail(what)
         return self.next()
 
-    def path(self, what: str, behind: str = "a name behind the dot") -> list[Token]:
+    def path(self, what: str, behind: str = "a name after the dot") -> list[Token]:
         """Step over a dotted name; its parts.
 
         Raises:
-            TemporalParseError: there is no name, or none behind a dot; the arguments say what was expected.
+            TemporalParseError: there is no name, or none after a dot; the arguments say what was expected.
         """
         parts = [self.expect_name(what)]
         while self.symbol() == ".":
@@ -213,7 +213,7 @@ class Cursor:
         return True
 
     def _operator(self) -> bool:
-        """Step over an operator; returns whether the expression is complete behind it."""
+        """Step over an operator; returns whether the expression is complete after it."""
         symbol = self.symbol()
         if symbol in ("(", "["):
             self.skip_group()

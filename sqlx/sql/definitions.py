@@ -15,7 +15,7 @@ from sqlx.sql.cursor import Cursor
 from sqlx.sql.intervals import parse_interval
 from sqlx.sql.tokens import QUERY_WORDS, Token, tokenize
 
-# Reads what stands inside the clauses of a definition: names, columns with types, properties.
+# Reads what is inside the clauses of a definition: names, columns with types, properties.
 
 
 class ListReader:
@@ -138,11 +138,11 @@ def _unquoted(token: Token) -> str:
     return body if token.text[0] in "rR" else re.sub(r"\\(.)", r"\1", body)
 
 
-# The clauses of a definition: each read where it stands, in any order, at most once.
+# The clauses of a definition: each read where it is, in any order, at most once.
 
 
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
-#: The first words of a clause, and all of it; a longer one stands before its beginning.
+#: The first words of a clause, and all of it; a longer one is before its beginning.
 _HEADS: dict[str, tuple[str, ...]] = {
     "USING": ("USING",),
     "OPTIONS": ("OPTIONS",),
@@ -175,7 +175,7 @@ _SCD2_HAS = {
 
 
 class Clauses(ListReader):
-    """Reads everything behind the name of a definition.
+    """Reads everything after the name of a definition.
 
     Attributes:
         values: the fields of :class:`catalog.definitions.Definition` that were written.
@@ -306,11 +306,11 @@ class Clauses(ListReader):
     def _expression(self, clause: str) -> str:
         following = self._head()
         if self.cursor.done or (following is not None and not self._reads_as_column(following)):
-            self.cursor.fail(f"an expression behind {clause}")
+            self.cursor.fail(f"an expression after {clause}")
         return self.cursor.skip_expression().of(self.cursor.text)
 
     def _reads_as_column(self, head: str) -> bool:
-        """A column may be called like a clause (`TIMESTAMP BY valid`), unless the clause goes on behind it."""
+        """A column may be called like a clause (`TIMESTAMP BY valid`), unless the clause goes on after it."""
         after = self.cursor.peek(1)
         return len(_HEADS[head]) == 1 and head != "AS" and (after is None or after.text != "(") and head != "FROM"
 
@@ -342,7 +342,7 @@ class Clauses(ListReader):
             self.cursor.skip_group()
         else:
             if self._head() is not None:
-                self.cursor.fail("a relation behind FROM")
+                self.cursor.fail("a relation after FROM")
             self.values["relation_parts"] = self.qualified("a relation")[1]
             if self.cursor.symbol() == "(":
                 self.cursor.skip_group()
@@ -351,7 +351,7 @@ class Clauses(ListReader):
         self.values["relation"] = self.cursor.span_from(start).of(self.cursor.text)
 
     def _alias(self) -> None:
-        """AS alias [(columns)]; AS with a query behind it is the AS clause."""
+        """AS alias [(columns)]; AS with a query after it is the AS clause."""
         named = self.cursor.peek(1)
         if self.cursor.word() != "AS" or named is None or not named.is_name or named.word in _QUERY_WORDS:
             return
@@ -373,7 +373,7 @@ class Clauses(ListReader):
 
     def _query(self) -> None:
         if self.cursor.done or not (self.cursor.word() in _QUERY_WORDS or self.cursor.symbol() == "("):
-            self.cursor.fail("a query behind AS")
+            self.cursor.fail("a query after AS")
         start = self.cursor.index
         self.cursor.index = self.cursor.stop
         self.values["query"] = self.cursor.span_from(start).of(self.cursor.text)
@@ -529,7 +529,7 @@ def _drop(cursor: Cursor) -> Drop | None:
 
 
 def _show(text: str, end: int) -> Show | None:
-    """What stands behind SHOW. sqlglot takes it for one string, so it is read as words and comments here."""
+    """What is after SHOW. sqlglot takes it for one string, so it is read as words and comments here."""
     words = _GAP.sub(" ", text[end:]).strip().rstrip("; ").upper().split()
     if tuple(words) in _LISTS:
         return Show(_LISTS[tuple(words)])
@@ -580,7 +580,7 @@ class StreamingTable:
         name: the parts of its name.
         text: the statement.
         spans: clause to its offsets; "NAME" always.
-        query: the query behind AS; query_start: where it stands in the text.
+        query: the query after AS; query_start: where it is in the text.
         replace, if_not_exists: as written.
         using: the format, or "" for Parquet.
         options, properties: of OPTIONS and TBLPROPERTIES.
@@ -702,7 +702,7 @@ def _create_streaming_table(cursor: Cursor) -> StreamingTable | None:
 
 
 class _Clauses(ListReader):
-    """Reads what stands behind the name."""
+    """Reads what is after the name."""
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
@@ -796,7 +796,7 @@ class _Clauses(ListReader):
     def _query(self) -> None:
         cursor = self.cursor
         if cursor.done or not (cursor.word() in QUERY_WORDS or cursor.symbol() == "("):
-            cursor.fail("a query behind AS")
+            cursor.fail("a query after AS")
         start = cursor.index
         cursor.index = cursor.stop
         span = cursor.span_from(start)

@@ -34,7 +34,7 @@ class Edits:
         self._edits = sorted([*kept, Edit(span, new)], key=lambda e: (e.span.start, e.span.end))
 
     def insert(self, at: int, new: str) -> None:
-        """Put ``new`` at an offset, behind what was put there before."""
+        """Put ``new`` at an offset, after what was put there before."""
         self._edits = sorted([*self._edits, Edit(Span(at, at), new)], key=lambda e: (e.span.start, e.span.end))
 
     def covers(self, offset: int) -> bool:
@@ -54,7 +54,7 @@ class Edits:
         return "".join([*pieces, self.text[at : span.end]])
 
     def origin(self, offset: int) -> int:
-        """Where a character of the rendered text came from; for new text, where the edit stands."""
+        """Where a character of the rendered text came from; for new text, where the edit is."""
         shift = 0
         for edit in self._edits:
             start = edit.span.start + shift

@@ -1,4 +1,4 @@
-"""Whether two pieces of SQL are the same expression, token by token: what GROUP BY has, and what stands elsewhere."""
+"""Whether two pieces of SQL are the same expression, token by token: what GROUP BY has, and what is elsewhere."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AggregateCall:
         arguments: spans of the arguments; `*` has none.
         distinct, ignore_nulls: what was written.
         filter: the condition of FILTER (WHERE …).
-        is_plain: nothing else stands in it, so that a partial state can be kept for it.
+        is_plain: nothing else is in it, so that a partial state can be kept for it.
         is_star: its argument is `*`.
     """
 
@@ -87,7 +87,7 @@ def find_aggregates(text: str, tokens: tuple[Token, ...]) -> list[AggregateCall]
     """The aggregate calls among the tokens, in order.
 
     Raises:
-        TemporalParseError: one stands inside another.
+        TemporalParseError: one is inside another.
         UnsupportedError: one is a window function: OVER follows.
     """
     cursor = Cursor(text, tokens)
@@ -104,7 +104,7 @@ def check_no_aggregate(text: str, tokens: tuple[Token, ...], clause: str) -> Non
     """Refuse aggregates where rows are not grouped yet.
 
     Raises:
-        TemporalParseError: one stands there.
+        TemporalParseError: one is there.
     """
     found = find_aggregates(text, tokens)
     if found:
@@ -165,7 +165,7 @@ def _call(cursor: Cursor) -> AggregateCall:
 
 
 def _filter(cursor: Cursor) -> Span:
-    """The condition of FILTER (WHERE …); the position is at its parenthesis, and behind it afterwards.
+    """The condition of FILTER (WHERE …); the position is at its parenthesis, and after it afterwards.
 
     Raises:
         TemporalParseError: there is no condition, or it holds an aggregate.
@@ -185,7 +185,7 @@ def _check_inner(inner: Cursor) -> None:
     """Refuse an aggregate from the position on.
 
     Raises:
-        TemporalParseError: one stands there.
+        TemporalParseError: one is there.
     """
     nested = find_inner(inner, inner.index)
     if nested is not None:
@@ -306,7 +306,7 @@ class Conjunct:
 
     @property
     def span(self) -> Span:
-        """Where it stands in the text."""
+        """Where it is in the text."""
         return span_of(self.tokens)
 
 
@@ -411,7 +411,7 @@ def match(tokens: tuple[Token, ...], at: int, key: tuple[str, ...], columns: Con
         tokens: of an expression.
         at: the position.
         key: what `normal` makes of it.
-        columns: lower-case names of the columns; what stands before a dot is one of them, or a relation.
+        columns: lower-case names of the columns; what is before a dot is one of them, or a relation.
     """
     length = len(key)
     if not is_chain(key):

@@ -63,7 +63,7 @@ def parse_interval(
         allow_negative: whether a value below zero is fine.
 
     Returns:
-        Its length in microseconds, and the index behind it.
+        Its length in microseconds, and the index after it.
 
     Raises:
         TemporalParseError: PARSE.INTERVAL, PARSE.INTERVAL_MONTHS or PARSE.INTERVAL_NEGATIVE.
@@ -97,7 +97,7 @@ class _Reader:
         return sign * inner * value
 
     def found(self) -> str:
-        """What stands there, as written, up to the token that was read last or refused."""
+        """What is there, as written, up to the token that was read last or refused."""
         if self.start >= len(self.tokens):
             return "the end of the text"
         start, end = self._span()

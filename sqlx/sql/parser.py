@@ -1,4 +1,7 @@
-"""Reads the structure of a statement from its tokens: levels, common table expressions and query blocks."""
+"""Reads the structure of a statement from its tokens: levels, common table expressions and query blocks.
+
+Why so: docs/design/20261122_read_once.md.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ from sqlx.sql.tokens import (
 )
 from sqlx.sql.windows import windowed
 
-# Reads the AS OF join in its four spellings, with its options (design.md, section 2).
+# Reads the AS OF join in its four spellings, with its options (docs/operators/as_of_join.md).
 
 
 _NOT_TIME = frozenset(
@@ -67,7 +70,7 @@ def names_a_column(tokens: tuple[Token, ...], start: int, stop: int) -> bool:
 
 
 def refuse_place(text: str, tokens: tuple[Token, ...], where: str) -> NoReturn:
-    """Say that AS OF stands in the wrong place.
+    """Say that AS OF is in the wrong place.
 
     Raises:
         TemporalParseError: always.
@@ -102,16 +105,16 @@ class AsOfReader:
         """AS OF where only a condition can go on.
 
         Raises:
-            TemporalParseError: it stands there.
+            TemporalParseError: it is there.
         """
         if cursor.at("AS", "OF") and self.starts_time(cursor.peek(2)):
-            refuse_place(cursor.text, cursor.tokens[cursor.index : cursor.index + 2], "behind the condition of a join")
+            refuse_place(cursor.text, cursor.tokens[cursor.index : cursor.index + 2], "after the condition of a join")
 
     def check_pivot(self, cursor: Cursor, item: FromItem) -> None:
         """AS OF before the PIVOT at the cursor: what it made of the join would have to be pivoted.
 
         Raises:
-            TemporalParseError: it stands there.
+            TemporalParseError: it is there.
         """
         for join in item.joins:
             if join.as_of is not None:
@@ -122,7 +125,7 @@ class AsOfReader:
         """AS OF in a pipe operator (``|> JOIN r AS OF …``): only a FROM clause takes it.
 
         Raises:
-            TemporalParseError: it stands there.
+            TemporalParseError: it is there.
         """
         tokens = [t for t in self.reader.tokens if tail.start <= t.start < tail.end]
         depth, joins = 0, False
@@ -140,7 +143,7 @@ class AsOfReader:
         return inside[0], inside[-1] + 1
 
     def read(self, cursor: Cursor, join: Join, head: Span, has_asof: bool) -> None:
-        """Read the clause into ``join.as_of``; the cursor stands behind the relation.
+        """Read the clause into ``join.as_of``; the cursor is after the relation.
 
         Raises:
             TemporalParseError: something is missing, twice, or not of the clause's form.
@@ -162,7 +165,7 @@ class AsOfReader:
         self._options(cursor, clause)
 
     def _goes_on(self, cursor: Cursor) -> bool:
-        """Whether a word of ours stands where an alias could: it is none unless the condition follows it."""
+        """Whether a word of ours is where an alias could: it is none unless the condition follows it."""
         bound = cursor.word() in ("INCLUSIVE", "EXCLUSIVE")
         option = cursor.word() in ("DIRECTION", "TOLERANCE", "GRACE")
         return bound or (option and cursor.word(1) not in ("ON", "USING"))
@@ -251,13 +254,13 @@ class AsOfReader:
         return tuple(items)
 
     def table_name(self, cursor: Cursor) -> str:
-        """The name of the table behind LATE TO, as written."""
+        """The name of the table after LATE TO, as written."""
         start = cursor.index
         cursor.path("the name of a table")
         return cursor.span_from(start).of(cursor.text)
 
 
-# Reads DEDUPLICATE WITHIN behind a relation (design.md, section 2).
+# Reads DEDUPLICATE WITHIN after a relation (docs/operators/deduplicate.md).
 
 
 _LATE: dict[str, Late] = {"FORWARD": "forward", "DROP": "drop", "TO": "to"}
@@ -271,13 +274,13 @@ class DeduplicateReader:
         self.reader = reader
 
     def wrapped(self, cursor: Cursor, found: Relation, start: int, level: Level) -> Relation:
-        """The relation with the deduplications that stand behind it; the cursor stands behind its alias.
+        """The relation with the deduplications that stand after it; the cursor is after its alias.
 
         Args:
             cursor: the position.
             found: the relation so far.
             start: index of its first token.
-            level: where it stands.
+            level: where it is.
 
         Raises:
             TemporalParseError: something is missing, twice, or not of the clause's form.
@@ -293,7 +296,7 @@ class DeduplicateReader:
         return found
 
     def piped(self, cursor: Cursor, item: FromItem, level: Level) -> None:
-        """``FROM r |> DEDUPLICATE …`` is ``FROM r DEDUPLICATE …``; the cursor stands behind the FROM clause."""
+        """``FROM r |> DEDUPLICATE …`` is ``FROM r DEDUPLICATE …``; the cursor is after the FROM clause."""
         while self.is_pipe(cursor) and not item.joins:
             inner = item.relation
             cursor.step()
@@ -303,7 +306,7 @@ class DeduplicateReader:
             item.relation.inner, item.relation.deduplicate, item.end = inner, clause, span.end
 
     def pipe(self, cursor: Cursor, level: Level) -> None:
-        """One pipe operator ``|> DEDUPLICATE …`` behind others; the cursor stands before it."""
+        """One pipe operator ``|> DEDUPLICATE …`` after others; the cursor is before it."""
         start = cursor.index
         cursor.step()
         clause = self.clause(cursor, level)
@@ -314,7 +317,7 @@ class DeduplicateReader:
         return cursor.symbol() == "|>" and cursor.word(1) == "DEDUPLICATE" and cursor.word(2) == "WITHIN"
 
     def clause(self, cursor: Cursor, level: Level) -> DeduplicateClause:
-        """Read one clause; the cursor stands at DEDUPLICATE.
+        """Read one clause; the cursor is at DEDUPLICATE.
 
         Raises:
             TemporalParseError: something is missing, twice, or not of the clause's form.
@@ -390,7 +393,7 @@ class FromReader:
         ]
 
     def items(self, cursor: Cursor, level: Level) -> list[FromItem]:
-        """The comma-separated items of a FROM clause; the cursor stands behind FROM."""
+        """The comma-separated items of a FROM clause; the cursor is after FROM."""
         around, self.level = self.level, level
         found = [self._item(cursor, level)]
         while cursor.symbol() == ",":
@@ -412,7 +415,7 @@ class FromReader:
         return item
 
     def _pivot(self, cursor: Cursor, item: FromItem) -> None:
-        """A pivot closes what stands before it: its columns are new ones."""
+        """A pivot closes what is before it: its columns are new ones."""
         self.as_of.check_pivot(cursor, item)
         cursor.step()
         if cursor.word() in ("INCLUDE", "EXCLUDE"):
@@ -577,7 +580,7 @@ class FromReader:
         return token.word in NO_ALIAS or pair in CLAUSE_PAIRS or (nearest and pair[1] != "")
 
     def _asof_qualifies(self) -> bool:
-        """Whether the query qualifies a name with ASOF, so that it is an alias (design.md, section 2)."""
+        """Whether the query qualifies a name with ASOF, so that it is an alias."""
         if self.level is None or not self.qualifying:
             return False
         span = self.level.span
@@ -667,7 +670,7 @@ def scan(text: str) -> Level:
 
     Raises:
         LexicalError: a string or comment is not closed.
-        TemporalParseError: a clause of ours is broken, or a parenthesis is not closed.
+        TemporalParseError: a temporal clause is broken, or a parenthesis is not closed.
 
     >>> level = scan("SELECT o.id FROM o JOIN r AS OF o.ts ON o.k = r.k")
     >>> join = level.blocks[0].items[0].joins[0]
@@ -705,7 +708,7 @@ class Scanner:
         return level
 
     def _starts_query(self, cursor: Cursor, first: int, level: Level) -> bool:
-        """Whether a FROM comes before its SELECT or pipes: at the start, or behind CREATE VIEW v AS or EXPLAIN."""
+        """Whether a FROM comes before its SELECT or pipes: at the start, or after CREATE VIEW v AS or EXPLAIN."""
         if cursor.index == first:
             return True
         return self.tokens[cursor.index - 1].word in _BEFORE_HIVE_FROM | _SET_WORDS or (
@@ -738,7 +741,7 @@ class Scanner:
             cursor.step()
 
     def inside(self, cursor: Cursor, parent: Level, cte: Cte | None = None) -> Level:
-        """The level between the parenthesis at the position and its partner; the cursor moves behind it."""
+        """The level between the parenthesis at the position and its partner; the cursor moves after it."""
         stop = cursor.closing()
         span = Span(self.tokens[cursor.index].end, self.tokens[stop].start)
         level = self._level(Cursor(self.text, self.tokens, cursor.index + 1, stop), parent, span, cte)
@@ -807,14 +810,14 @@ class Scanner:
 
 # Reads what follows the FROM clause of a query block: WHERE, GROUP BY, and our GRACE, LATE TO and EMIT.
 #
-# Source: design.md, section 2 (query_tail, emit); KIP-328.
+# Source: docs/operators/emit.md; KIP-328.
 
 
 _CLAUSES = frozenset("WHERE HAVING ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET QUALIFY LATERAL".split())
 _PAIRS = frozenset({("GROUP", "BY"), ("GRACE", "PERIOD"), ("GRACE", "INTERVAL"), ("LATE", "TO")})
 _EMITS = frozenset({"FINAL", "ON", "AFTER", "CHANGES", "EVERY", "CORRECTIONS"})
 _GROUPING_SETS = frozenset({"ROLLUP", "CUBE"})
-_INSIDE = frozenset(  # behind one of these words EMIT is a column
+_INSIDE = frozenset(  # after one of these words EMIT is a column
     "AND OR NOT IN LIKE ILIKE RLIKE IS BETWEEN DIV CASE WHEN THEN ELSE DISTINCT FROM BY WHERE HAVING".split()
 )
 _SHAPES: dict[str, Shape] = {"APPEND": "append", "UPSERT": "upsert", "CHANGELOG": "changelog"}
@@ -823,7 +826,7 @@ _BYTES = {"BYTES": 1, "BYTE": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
 def read_tail(text: str, block: Block) -> QueryTail:
-    """The clauses behind the FROM clause of a block; they are read once, and kept in the block.
+    """The clauses after the FROM clause of a block; they are read once, and kept in the block.
 
     Raises:
         TemporalParseError: one of ours is broken, or given twice.
@@ -908,7 +911,7 @@ class _TailReader:
         return tuple(found)
 
     def _grouping(self) -> Span:
-        """One item of GROUP BY, with the WITH ROLLUP or GROUPING SETS behind it."""
+        """One item of GROUP BY, with the WITH ROLLUP or GROUPING SETS after it."""
         cursor, start = self.cursor, self.cursor.index
         if self._starts_clause():
             cursor.fail("an expression")
@@ -940,14 +943,14 @@ class _TailReader:
 
 
 def _ends_operand(token: Token | None) -> bool:
-    """Whether an expression may end with the token, so that the word behind it is none of its names."""
+    """Whether an expression may end with the token, so that the word after it is none of its names."""
     if token is None or token.kind == "op":
         return token is not None and token.text in (")", "]", "}")
     return token.word not in _INSIDE
 
 
 def read_emit(cursor: Cursor) -> EmitClause:
-    """Read one EMIT clause; the cursor stands at EMIT.
+    """Read one EMIT clause; the cursor is at EMIT.
 
     Raises:
         TemporalParseError: something is missing, twice, or not of the clause's form.
@@ -1039,7 +1042,7 @@ def items_of(text: str, span: Span | None) -> list[tuple[Token, ...]]:
 
 
 def late_span(text: str, tokens: tuple[Token, ...] | None = None) -> tuple[int, int] | None:
-    """Where the first LATE TO stands, with its table.
+    """Where the first LATE TO is, with its table.
 
     >>> late_span("SELECT 1 FROM a LATE TO b WHERE c")
     (16, 25)

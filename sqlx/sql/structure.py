@@ -28,7 +28,7 @@ class AsOfClause:
     """One AS OF join: which spelling, its time, its options; each option with the span that an error points to.
 
     Attributes:
-        spelling: which of the four spellings of design.md it is.
+        spelling: which of the four spellings of docs/operators/as_of_join.md it is.
         head: span of the words that make it an AS OF join.
         time: span of the AS OF expression, or of the whole MATCH_CONDITION.
         exclusive: EXCLUSIVE was written.
@@ -59,7 +59,7 @@ class DeduplicateClause:
         by: spans of the BY expressions.
         time: span of the ON TIME expression.
         keeps_last: KEEP LAST was written.
-        late: what was written behind LATE; late_to: the table of LATE TO.
+        late: what was written after LATE; late_to: the table of LATE TO.
         options: option name to span of the whole option.
     """
 
@@ -80,9 +80,9 @@ class EmitClause:
     Attributes:
         span: all of it; head: its first words.
         kind: "final", "changes" or "every"; every_us: the interval of EMIT EVERY.
-        shape: what was written behind AS.
+        shape: what was written after AS.
         max_rows, max_bytes: limits of BUFFER MAX.
-        when_full: what was written behind WHEN FULL.
+        when_full: what was written after WHEN FULL.
         idle_us: the interval of IDLE TIMEOUT.
         options: option name to span of the whole option.
     """
@@ -142,15 +142,15 @@ class Relation:
         body: the relation without alias and STREAM.
         parts: the parts of a plain name.
         alias: the alias as a token, if there is one; columns: the names that it gives the columns.
-        stream: whether STREAM stands before it.
-        lateral: whether LATERAL stands before it.
+        stream: whether STREAM is before it.
+        lateral: whether LATERAL is before it.
         travel: the span of a time travel clause (``FOR SYSTEM_TIME AS OF …``) if there is one; travel_kind: its first
-            word behind FOR; travel_time: the span of its expression.
+            word after FOR; travel_time: the span of its expression.
         extra: the span of its options, sample and watermark, if there are any.
         call: lower-case name of a table function.
         query: the level inside the parentheses of a subquery.
         group: the relations inside the parentheses of a group.
-        inner: the relation before DEDUPLICATE; deduplicate: the clause; own_alias: the alias stands behind the clause.
+        inner: the relation before DEDUPLICATE; deduplicate: the clause; own_alias: the alias is after the clause.
         windows: the windows of TUMBLE, HOP, CUMULATE or SESSION around the plain name.
     """
 
@@ -195,7 +195,7 @@ class Join:
         kind: the words before JOIN, upper case ("", "LEFT OUTER", "CROSS" …), ASOF left out.
         span: from its first word to the end of its condition and options.
         on: span of the ON condition; using: the tokens of USING columns.
-        as_of: the AS OF clause of ours, if this is one.
+        as_of: the AS OF temporal clause, if this is one.
     """
 
     kind: str
@@ -259,7 +259,7 @@ class Pipe:
 
 @dataclass
 class Level:
-    """What stands between one pair of parentheses (or the whole statement): blocks, CTEs, and levels inside.
+    """What is between one pair of parentheses (or the whole statement): blocks, CTEs, and levels inside.
 
     Attributes:
         parent: the level around it.
@@ -339,7 +339,7 @@ class WindowRelation:
     """One such relation.
 
     Attributes:
-        call: the windows, its time and where it stands.
+        call: the windows, its time and where it is.
         name: its function, lower case.
         source: the table as written.
         partition: spans of the PARTITION BY columns of SESSION.

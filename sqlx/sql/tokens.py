@@ -3,6 +3,8 @@
 Stock sqlglot reads ``FROM a AS OF JOIN b`` as an alias named ``OF`` and rewrites parts of Spark 4.3 that it does not
 know, so nothing is ever regenerated from its trees: the front end works on spans of the user's own text. The dialect
 is a subclass; no other dialect in the process is touched.
+
+Why so: docs/design/20261121_spans.md.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _PIECE = re.compile(r"\S+")
 _NAMES = ("word", "quoted")
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.NATIONAL_STRING})
 
-#: Two words that begin a clause of ours; Spark 4.3 refuses each of them there, so neither may become an alias.
+#: Two words that begin a temporal clause; Spark 4.3 refuses each of them there, so neither may become an alias.
 CLAUSE_PAIRS = frozenset(
     {
         ("AS", "OF"),
@@ -45,7 +47,7 @@ CLAUSE_PAIRS = frozenset(
 
 
 class TemporalParser(SparkParser):
-    """sqlglot's Spark parser with guarded aliases: a clause of ours is never read as the name of a table."""
+    """sqlglot's Spark parser with guarded aliases: a temporal clause is never read as the name of a table."""
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> Any:
         this, following = self._curr, self._next

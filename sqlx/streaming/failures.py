@@ -1,4 +1,4 @@
-"""Why a running query ended, as an error of ours: what a user did gets its words, never a stack trace."""
+"""Why a running query ended, as a sqlx error: what a user did gets its words, never a stack trace."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WorkerError(TemporalSqlError):
 
 
 def failure_of(name: str, error: Any, raised: list[Exception]) -> TemporalSqlError:
-    """A Java exception of a streaming query as an error of ours.
+    """A Java exception of a streaming query as a sqlx error.
 
     Args:
         name: the streaming query.

@@ -207,7 +207,7 @@ class RunningQuery:
         return self.query._jsq  # noqa: SLF001 - PySpark's handle into the JVM
 
     def error(self) -> TemporalSqlError | None:
-        """Why it failed, as an error of ours; None where it did not."""
+        """Why it failed, as a sqlx error; None where it did not."""
         found = self._java.exception()
         return failure_of(self.name, found.get(), self.failures) if found.isDefined() else None
 
@@ -218,7 +218,7 @@ class RunningQuery:
             if int(progress.batchId()) <= self.totals.batch_id:
                 break
             unseen.append(str(progress.json()))
-        for report in reversed(unseen):  # a micro-batch counts only behind those before it
+        for report in reversed(unseen):  # a micro-batch counts only after those before it
             self.totals.fold(report)
         return self.totals
 

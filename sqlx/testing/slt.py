@@ -21,7 +21,7 @@ A file holds one idea::
 * A line is a row; lines are in order of arrival, across all ``input`` blocks. Values stand in the order of the
   definition's columns, or of those named; columns that are not named are NULL.
 * ``@25`` is a time in microseconds since the epoch, ``@25ms``, ``@25s``, ``@2m``, ``@1h``, ``@1d`` likewise; ``NULL``
-  is NULL, text with blanks stands in single quotes, bytes are ``X'00ff'``, nested values JSON in quotes.
+  is NULL, text with blanks is in single quotes, bytes are ``X'00ff'``, nested values JSON in quotes.
 * ``---- emits``: the changes of the stream in the order of emission, event time first, then the operation where it is
   no insert. ``---- final``: the rows over the complete inputs, in any order. With one of both, stream and batch agree.
 * ``---- late``: what was refused: the reason, then the input's columns.
@@ -119,7 +119,7 @@ def read_case(path: Path) -> Case:
     """Read a file.
 
     Raises:
-        TemporalParseError: `SLT.FORMAT`, a line has no place where it stands.
+        TemporalParseError: `SLT.FORMAT`, a line has no place where it is.
     """
     return parse_case(path.read_text(encoding="utf-8"), path)
 
@@ -128,7 +128,7 @@ def parse_case(text: str, path: Path = Path("case.slt")) -> Case:
     """Read the text of a file.
 
     Raises:
-        TemporalParseError: `SLT.FORMAT`, a line has no place where it stands.
+        TemporalParseError: `SLT.FORMAT`, a line has no place where it is.
     """
     case, section, at = Case(path), "definitions", 0
     for line in text.splitlines(keepends=True):
@@ -383,7 +383,7 @@ def run_oracle(case: Case) -> Answer:
 
 
 def run_batch(case: Case, spark: SparkSession) -> Answer:
-    """Run the case as a batch query in a Spark session of ours, over the complete inputs.
+    """Run the case as a batch query in a Spark sqlx session, over the complete inputs.
 
     Raises:
         Differs: it answers otherwise.
@@ -508,7 +508,7 @@ def run_directory(
     Args:
         path: the folder or file.
         modes: in which to run; a case runs in those that it names.
-        spark: a session of ours, for the mode ``batch``.
+        spark: a sqlx session, for the mode ``batch``.
         complete: rewrite the expected blocks with what replay answers.
     """
     return [result for file in case_files(path) for result in run_file(file, modes, spark, complete)]
@@ -546,7 +546,7 @@ def run_case(case: Case, mode: str, spark: SparkSession | None = None, runs: Map
     Args:
         case: the case.
         mode: 'replay', 'oracle', 'batch', or one of `runs`.
-        spark: a session of ours, for the mode ``batch``.
+        spark: a sqlx session, for the mode ``batch``.
         runs: further modes, such as a project's own way to run a case live, and what runs a case in them.
     """
     mark = case.not_run.get(mode)

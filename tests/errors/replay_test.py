@@ -48,7 +48,7 @@ HINT: Separate statements with semicolons: CREATE STREAM …; CREATE VERSIONED T
 [REPLAY.NO_COLUMNS] Replay feeds `orders` itself, without its source, so it has to know its columns. SQLSTATE: 42601
 LINE 1: CREATE STREAM orders USING parquet OPTIONS (path 'x') TIMESTAMP BY ts
                       ^^^^^^
-HINT: Write the columns with their types behind the name: CREATE … orders (id INT, ts TIMESTAMP) ….""",
+HINT: Write the columns with their types after the name: CREATE … orders (id INT, ts TIMESTAMP) ….""",
     STREAM + "SELECT window(ts, '1 minute') FROM orders": """
 [REPLAY.QUERY_REFUSED] This query cannot be run in replay: """,
     STREAM + "SELECT DISTINCT ccy FROM STREAM orders": f"""

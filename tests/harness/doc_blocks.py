@@ -22,10 +22,10 @@ class Block:
     Attributes:
         page: its page.
         line: the line of its fence.
-        language: the first word behind the fence, such as ``sql``; "" where there is none.
-        kind: the words behind that, such as ``run``.
+        language: the first word after the fence, such as ``sql``; "" where there is none.
+        kind: the words after that, such as ``run``.
         text: what it holds.
-        result: the ``text`` block directly behind it, where that says ``result``; "" where there is none.
+        result: the ``text`` block directly after it, where that says ``result``; "" where there is none.
     """
 
     page: Path

@@ -80,7 +80,7 @@ def run_live(
     """Run a script's query live.
 
     Args:
-        spark: a session of ours; a session of its own is made of it.
+        spark: a sqlx session; a session of its own is made of it.
         script: definitions and one query.
         records: (definition, row) in order of arrival.
         cuts: how many records each micro-batch has; the last takes the rest.
@@ -118,7 +118,7 @@ def _run(session: SparkSession, query: str, names: set[str], checkpoint: Path) -
     kept = [place for place, name in enumerate(frame.columns) if name != SEQUENCE]
     rows: list[tuple[Any, ...]] = []
     name = f"sqlx_live_{next(_numbers)}"
-    # NB: the memory sink wants names that differ, a query of ours need not have them.
+    # NB: the memory sink wants names that differ, a temporal query need not have them.
     numbered = frame.toDF(*[f"c{place}" for place in range(len(frame.columns))])
     writer = numbered.writeStream.format("memory").queryName(name).option("checkpointLocation", str(checkpoint))
     running = writer.trigger(availableNow=True).start()
@@ -227,7 +227,7 @@ def check_live(spark: SparkSession, text: str, records: Records) -> Answer:
     """Run a script live, and compare its answer with replay's.
 
     Args:
-        spark: a session of ours.
+        spark: a sqlx session.
         text: definitions and one query.
         records: (definition, row) in order of arrival.
 

@@ -1,4 +1,4 @@
-"""The command line with Spark behind it."""
+"""The command line with Spark after it."""
 
 from __future__ import annotations
 

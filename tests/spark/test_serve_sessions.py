@@ -1,4 +1,4 @@
-"""A client that has gone leaves nothing behind."""
+"""A client that has gone leaves nothing after."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ PLACES = {
     "subquery": f"SELECT k, n FROM (SELECT k, count(*) AS n, {BY} AS w FROM s GROUP BY k, w)",
     "by ordinal": f"SELECT k, c FROM (SELECT k, {BY}, count(*) AS c FROM s GROUP BY 1, 2)",
     "group by all": f"SELECT k, c FROM (SELECT k, {BY}.end, count(*) AS c FROM s GROUP BY ALL)",
-    "behind a join": f"SELECT s.k, count(*) FROM s LEFT JOIN names USING (k) GROUP BY s.k, {BY}",
+    "after a join": f"SELECT s.k, count(*) FROM s LEFT JOIN names USING (k) GROUP BY s.k, {BY}",
     "order": f"SELECT k, count(*) FROM s GROUP BY k, {BY} ORDER BY sliding_window.end DESC, s.k, sum(v) LIMIT 9",
     "lateral view": f"SELECT k, count(*) FROM s LATERAL VIEW explode(array(1)) e AS x WHERE x = 1 GROUP BY k, x, {BY}",
     "having": f"SELECT k, count(*) AS c FROM s GROUP BY k, {BY} HAVING c > 0 AND sum(v) IS NOT NULL OR c = 1",

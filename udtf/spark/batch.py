@@ -1,7 +1,7 @@
 """Whole tasks at a time: both sides shuffled by task, cogrouped, answered table by table through Arrow.
 
 `task = pmod(xxhash64(keys), tasks)`, as in a stream. A key that holds more than a task can bear is split: its left rows
-go round over several tasks of its own, and its right rows to each of them (design.md 4.1).
+go round over several tasks of its own, and its right rows to each of them.
 """
 
 from __future__ import annotations

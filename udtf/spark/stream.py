@@ -1,4 +1,4 @@
-"""Live operators on Spark: rows packed by task, answered by `transformWithStateInPandas`, and unpacked (design.md 5).
+"""Live operators on Spark: rows packed by task, answered by `transformWithStateInPandas`, and unpacked.
 
 input 0 -> mapInArrow: pack -+
 input 1 -> mapInArrow: pack -+-> union -> groupBy(slot) -> transformWithState: TaskRunner -> fat frame
@@ -161,7 +161,7 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
 
     Returns:
         The fat frame: `task`, `kind` ('rows', 'late0', 'late1' or 'metrics'), `blob` (see `rows_of`), and `counters` in
-        the order of `spec.counters`, in the rows of kind 'metrics'. What they add up to in a micro-batch stands by name
+        the order of `spec.counters`, in the rows of kind 'metrics'. What they add up to in a micro-batch is by name
         in the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
         are missing then.
     """

@@ -1,4 +1,7 @@
-"""What our functions do first when they run in a Python worker of Spark."""
+"""What our functions do first when they run in a Python worker of Spark.
+
+Why so: docs/design/20261122_workers.md.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ _settled = 0
 def freeze_loaded_modules() -> None:
     """Take what is loaded out of the garbage collector's sight, once and whenever more modules have come.
 
-    Spark's daemon collects garbage behind each task. With numba, pandas and pyarrow loaded that takes 60 ms, however
+    Spark's daemon collects garbage after each task. With numba, pandas and pyarrow loaded that takes 60 ms, however
     little the task had to do, and a micro-batch has six to eight of them.
     """
     global _settled

@@ -1,6 +1,6 @@
 """Rows of one source partition as one Arrow blob per task, and tables as blobs: what travels in their place.
 
-An engine that moves rows one by one pays per row; a few fat rows cost nothing (design.md 5).
+An engine that moves rows one by one pays per row; a few fat rows cost nothing.
 """
 
 from __future__ import annotations

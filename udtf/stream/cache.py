@@ -36,7 +36,7 @@ class Done:
     emission: StreamEmission
 
     def is_of(self, head: Head, digest: bytes) -> bool:
-        """The log stands where this micro-batch began, and these are its rows."""
+        """The log is where this micro-batch began, and these are its rows."""
         return bool(digest) and (self.before, self.digest) == (head, digest)
 
     @property

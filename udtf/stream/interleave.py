@@ -1,4 +1,4 @@
-"""The order in which rows count: each input in its order of arrival, and inputs against each other (design.md 5).
+"""The order in which rows count: each input in its order of arrival, and inputs against each other.
 
 With a common sequence the inputs are one: the smaller `__o0` first. Else inside a micro-batch as Kafka Streams chooses
 among its partitions: of both heads the one with the smaller event time first, and a head without a time at once. In
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Rows that come in lanes, each in an order of its own: Kafka's partitions, merged as Kafka Streams chooses among them.
 #
 # Of the heads of all lanes the one with the smallest event time goes first; on a tie the lane of the smaller number. So
-# a row that is out of order in its lane stays behind the one that was written before it, and no lane waits for another.
+# a row that is out of order in its lane stays after the one that was written before it, and no lane waits for another.
 
 
 #: The fields of an order column that says lane and place in it.

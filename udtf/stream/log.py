@@ -2,6 +2,8 @@
 
 A log holds segments by number. Its head says how far the history goes, and from which number it can be read: a
 snapshot replaces all before it.
+
+Why so: docs/design/20261121_streaming_state.md.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)
 class Stamp:
-    """Where a segment stands in the history of its task.
+    """Where a segment is in the history of its task.
 
     Attributes:
         position: its number, from 1.

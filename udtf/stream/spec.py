@@ -65,7 +65,7 @@ class StreamSpec:
         operator: unique within the query; names its state, and its metrics in the query's progress.
         make_logic: makes an empty logic; picklable.
         fingerprint: what the state belongs to (operator, configuration); together with `tasks`.
-        tasks: how many units of state (design.md 5).
+        tasks: how many units of state.
         order_columns: per input how many columns `__o0 ..` give the order of arrival.
         common_sequence: the inputs interleave by `__o0`, which has one type in all; else by event time.
         n_keys: how many columns `__k0 ..` make the key.

@@ -79,7 +79,7 @@ class TaskRunner:
         return emission
 
     def _head(self, task: int, log: Log) -> tuple[str, Head]:
-        """What messages call the task, and where its log stands."""
+        """What messages call the task, and where its log is."""
         place = f"operator {self.spec.operator}, task {task}"
         return place, checked_head(log, self.spec.belongs_to, place)
 

@@ -1,4 +1,4 @@
-"""Sliding windows of bounded queries: which blocks they are taken from, and what stands in their place."""
+"""Sliding windows of bounded queries: which blocks they are taken from, and what is in their place."""
 
 from __future__ import annotations
 

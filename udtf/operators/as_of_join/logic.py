@@ -1,4 +1,4 @@
-"""The AS OF join: configuration, the record-by-record logic, and the door to the bounded answer.
+"""The AS OF join: the record-by-record logic, and the entry point to the bounded answer.
 
 Source: KIP-914 (stream-table join), KIP-923 (grace), semantics.md sections 2, 4, 6, 7, A, B and C.
 """

@@ -3,7 +3,7 @@
 A micro-batch goes three steps: every row's outcome; what is answered in which order (`as_of_stream_left`); one compiled
 loop over versions and answers in the order of arrival (`as_of_stream_loops.join_stream`).
 
-Source: semantics.md 2, 4, 6, 7, A, B, C; design.md section 5.
+Source: semantics.md 2, 4, 6, 7, A, B, C; docs/design/20261121_streaming_state.md.
 """
 
 from __future__ import annotations

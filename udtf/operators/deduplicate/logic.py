@@ -1,4 +1,4 @@
-"""Deduplication within an interval: configuration, the record-by-record logic, and the door to the bounded answer.
+"""Deduplication within an interval: the record-by-record logic, and the entry point to the bounded answer.
 
 Source: KIP-655, semantics.md section 16, A and B.
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from udtf.record import Key
 
 
-# Keys behind their hashes: whether two rows have the same key after all, and ids for keys whose hashes collide.
+# Keys after their hashes: whether two rows have the same key after all, and ids for keys whose hashes collide.
 
 
 #: Rows without an identity: no sequence is the same as theirs.
@@ -478,7 +478,7 @@ class DeduplicateStream:
 
     @property
     def stored_bytes(self) -> int:
-        """Memory of the table and of the rows behind it."""
+        """Memory of the table and of the rows after it."""
         return self._store.nbytes + (self._rows.nbytes if self._rows is not None else 0)
 
     @property

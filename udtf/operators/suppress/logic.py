@@ -211,7 +211,7 @@ def _require(name: str, value: Any, holds: bool, wanted: str) -> None:
         raise OperatorError.invalid_option(name, value, wanted)
 
 
-# Suppression of a live table's updates: `SuppressLogic` behind the door of whole micro-batches.
+# Suppression of a live table's updates: `SuppressLogic`, called with whole micro-batches.
 
 
 _ROWS: Final = ("__old", "__new", "__gone")

@@ -112,7 +112,7 @@ class TableChangesLogic:
         self._emission.late.append(LateRow(row, reason, self.config.name, self._stream_time.now_us, lateness_us))
 
 
-# The updates of an upsert table, live: `TableChangesLogic` behind the door of whole micro-batches.
+# The updates of an upsert table, live: `TableChangesLogic`, called with whole micro-batches.
 
 
 class TableChangesStream(RecordBacked[TableChangesLogic]):
@@ -143,7 +143,7 @@ class TableChangesStream(RecordBacked[TableChangesLogic]):
         return [name for name in table.column_names if name.startswith("_l")]
 
     def _rows(self, table: pa.Table) -> list[Row]:
-        """The rows, each with its number behind its payload."""
+        """The rows, each with its number after its payload."""
         keys, times = keys_in(table, self.config.n_keys), times_of(table)
         columns = [table[name].to_pylist() for name in self._payload(table)]
         payloads = tuples([*columns, list(range(len(table)))], len(table))

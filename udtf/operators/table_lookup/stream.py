@@ -1,6 +1,6 @@
 """A live stream joined with an UPSERT table, whole micro-batches at a time, with the answers of `TableLookupLogic`.
 
-Source: semantics.md 6.1, 6.2 (unversioned), 4.1, 4.2; design.md section 5.
+Source: semantics.md 6.1, 6.2 (unversioned), 4.1, 4.2; docs/design/20261121_streaming_state.md.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Fold(Accumulator):
 
     __slots__ = ("_function", "_value")
 
-    #: By function; the earlier value stands on the left.
+    #: By function; the earlier value is on the left.
     STEPS: ClassVar[dict[str, Callable[[Any, Any], Any]]] = {
         "min": lambda old, new: new if is_less(new, old) else old,
         "max": lambda old, new: new if is_less(old, new) else old,

@@ -15,7 +15,7 @@ from udtf.operators.window_aggregate.folds import copy_states, fold_row, merge_s
 # Where a loop goes on: the numbers of `cursor`.
 CODE: Final = 0
 LOW: Final = 1  # the first member of the window
-HIGH: Final = 2  # behind its last one
+HIGH: Final = 2  # after its last one
 MIDDLE: Final = 3  # of `fold_windows`: before it rows are in the front, from it on in the back
 BASE: Final = 4  # of `fold_windows`: the row of the front's first slot
 MEMBER: Final = 3  # of `list_members`: the next one to list
@@ -31,7 +31,7 @@ _MOST: Final = 2**63 - 1
 
 
 class Stack(NamedTuple):
-    """States of the front, of which each row has that of itself and those behind it; then of the back, and a spare."""
+    """States of the front, of which each row has that of itself and those after it; then of the back, and a spare."""
 
     ints: Any
     floats: Any
@@ -127,7 +127,7 @@ def clear(ints: Any, floats: Any, slot: Any) -> None:
 
 
 def turn_over(batch: Any, folds: Any, low: Any, high: Any, cursor: Any, stack: Any) -> None:
-    """All members become the front, each with the state of itself and those behind it; the back is empty."""
+    """All members become the front, each with the state of itself and those after it; the back is empty."""
     for row in range(high - 1, low - 1, -1):
         slot = row - low
         clear(stack.ints, stack.floats, slot)

@@ -182,7 +182,7 @@ def _decimals(
 
 
 def _decimal_average(ints: NDArray[np.int64], missing: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    """Rounded half up; the argument has four digits less behind the point than the result (Spark)."""
+    """Rounded half up; the argument has four digits less after the point than the result (Spark)."""
     counts, low = np.where(missing, 1, ints[:, 0]), np.where(missing, 0, ints[:, 1])
     fits = (low >> 63 == ints[:, 2]) & (low > -_FITS) & (low < _FITS) & (counts < _FITS)
     if (fits | missing).all():

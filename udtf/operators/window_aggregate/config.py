@@ -398,7 +398,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between the commas that are in no brackets."""
+    """What is between the commas that are in no brackets."""
     depth = start = 0
     for place, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")

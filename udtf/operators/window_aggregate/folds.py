@@ -90,7 +90,7 @@ def fold_int(fold: int, value: Any, ints: Any, slot: int, at: int, is_first: boo
 
 
 def add_wide(low: Any, high: Any, ints: Any, slot: int, at: int) -> None:
-    """Add to a number of 128 bits: the low word at `at`, the high one behind it."""
+    """Add to a number of 128 bits: the low word at `at`, the high one after it."""
     total = ints[slot, at] + low
     ints[slot, at] = total
     carries = (total ^ _LEAST) < (low ^ _LEAST)  # compared without sign

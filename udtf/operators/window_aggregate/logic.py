@@ -110,7 +110,7 @@ class OpenWindows:
 
     def _clear(self) -> None:
         self._by_key: dict[Key, dict[Bounds, OpenWindow]] = {}
-        # A heap in the order of leaving. NB: windows that a session has absorbed stay behind in it and are passed over.
+        # A heap in the order of leaving. NB: windows that a session has absorbed stay after in it and are passed over.
         self._leaving: list[tuple[Micros, Micros, tuple[Any, ...], int, Key]] = []
         self._pushed = 0
         self.rows = self.stored_bytes = 0
@@ -429,7 +429,7 @@ class WindowAggregateLogic:
     """Aggregation record by record.
 
     A row's key are the grouping columns, its time is the one that windows and stream time go by, and its payload the
-    arguments of the aggregates, each with its filter behind it; whatever follows is only carried to the late rows.
+    arguments of the aggregates, each with its filter after it; whatever follows is only carried to the late rows.
     """
 
     def __init__(self, config: WindowAggregateConfig, evaluate: Evaluate | None = None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Slots of open windows, and the loops that open, find and close them: compiled by `window_aggregate_compiled`.
 #
 # A window of a key is a slot. Time windows are found by (code of the key, end) in an open addressing table; sessions
-# hang in a list per key, the latest first. All that can close stands in a heap by its end; where a session has grown
+# hang in a list per key, the latest first. All that can close is in a heap by its end; where a session has grown
 # since, or was merged into another one, the heap learns of it when its turn comes. Slots are free again after their
 # batch.
 
@@ -31,7 +31,7 @@ START: Final = 1
 END: Final = 2  # of a session its last time
 TIME: Final = 3  # greatest time of its rows
 NEXT: Final = 4  # the session before it
-MARK: Final = 5  # it stands in `touched`
+MARK: Final = 5  # it is in `touched`
 BYTES: Final = 6
 LIFE: Final = 7
 
@@ -62,7 +62,7 @@ ALIGNED: Final = 17  # where some time window starts
 SPILLED: Final = 18  # windows that are open, but not here
 SPILLED_CLOSED: Final = 19  # the first of `Batch.spilled_ends` that is still open
 PUTS: Final = 20  # rows of this batch that were counted in a window
-TOTAL_OPEN: Final = 21  # COUNT_OPEN behind each of them, added up
+TOTAL_OPEN: Final = 21  # COUNT_OPEN after each of them, added up
 TOTAL_BYTES: Final = 22  # the same of BYTES_OPEN
 CLOCK_SIZE: Final = 23
 OF_A_BATCH: Final = (TOUCHED, LEAVING, UPDATES, EXPIRED, LATENESS, SPILLED_CLOSED, PUTS, TOTAL_OPEN, TOTAL_BYTES)

@@ -1,4 +1,4 @@
-"""Aggregations of live streams that are not compiled: `WindowAggregateLogic` behind the door of whole micro-batches.
+"""Aggregations of live streams that are not compiled: `WindowAggregateLogic`, called with whole micro-batches.
 
 Correct, and slow: rows become Python's values, and every segment of the changelog holds all state.
 """
@@ -83,7 +83,7 @@ class RecordStream(RecordBacked[WindowAggregateLogic]):
         return StreamEmission(output, (), self._logic.metrics.since(before), self.snapshot())
 
     def _rows(self, table: pa.Table) -> list[Row]:
-        """The rows, each with its number behind its payload."""
+        """The rows, each with its number after its payload."""
         keys, times = keys_in(table, self.config.n_keys), times_of(table)
         arguments = [table[name].to_pylist() for name in self._arguments()]
         payloads = tuples([*arguments, list(range(len(table)))], len(table))

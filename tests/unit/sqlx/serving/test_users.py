@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sqlx.failures import CommandError
-from sqlx.serving.door import Door
+from sqlx.serving.login import LoginCheck
 from sqlx.serving.users import UsersFile, add_user, hashed
 
 
@@ -48,7 +48,7 @@ def test_a_new_password_replaces_the_old_one(path: Path) -> None:
     assert users.allows("anna", "a long secret")
     assert add_user(path, "otto", "another secret")
     assert not add_user(path, "anna", "a new secret")
-    os.utime(path, (1, 1))  # a clock that stands still must not hide the change
+    os.utime(path, (1, 1))  # a clock that is still must not hide the change
     assert users.allows("anna", "a new secret")
     assert users.allows("otto", "another secret")
     assert not users.allows("anna", "a long secret")
@@ -87,38 +87,38 @@ class Counting(UsersFile):
 
 def test_who_was_let_in_is_remembered_for_minutes(path: Path) -> None:
     users, clock = Counting(path), Clock()
-    door = Door(users, clock)
-    assert door.test("anna", "a long secret")
-    assert door.test("anna", "a long secret")
+    login = LoginCheck(users, clock)
+    assert login.test("anna", "a long secret")
+    assert login.test("anna", "a long secret")
     assert users.asked == 1
     clock.seconds = 301
-    assert door.test("anna", "a long secret")
+    assert login.test("anna", "a long secret")
     assert users.asked == 2
 
 
 def test_who_was_refused_is_asked_again(path: Path) -> None:
     users = Counting(path)
-    door = Door(users)
-    assert not door.test("anna", "wrong secret")
-    assert not door.test("anna", "wrong secret")
+    login = LoginCheck(users)
+    assert not login.test("anna", "wrong secret")
+    assert not login.test("anna", "wrong secret")
     assert users.asked == 2
 
 
 def test_a_user_who_was_removed_is_not_remembered(path: Path) -> None:
-    door = Door(UsersFile(path))
-    assert door.test("anna", "a long secret")
+    login = LoginCheck(UsersFile(path))
+    assert login.test("anna", "a long secret")
     path.write_text("")
-    assert not door.test("anna", "a long secret")
+    assert not login.test("anna", "a long secret")
 
 
-def test_a_door_without_its_file_lets_nobody_in(path: Path) -> None:
-    door = Door(UsersFile(path))
+def test_a_check_without_its_file_lets_nobody_in(path: Path) -> None:
+    login = LoginCheck(UsersFile(path))
     path.unlink()
-    assert not door.test("anna", "a long secret")
+    assert not login.test("anna", "a long secret")
 
 
 def test_nothing_is_no_login(path: Path) -> None:
-    door = Door(UsersFile(path))
-    assert not door.test(None, None)
-    assert not door.test("anna", "")
-    assert not door.test("", "a long secret")
+    login = LoginCheck(UsersFile(path))
+    assert not login.test(None, None)
+    assert not login.test("anna", "")
+    assert not login.test("", "a long secret")

@@ -56,7 +56,7 @@ class LdapUsers:
         return name
 
 
-class Door:
+class LoginCheck:
     """Asks for a name and a password; who was let in is remembered for some minutes, as a keyed hash.
 
     Args:
