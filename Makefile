@@ -66,8 +66,9 @@ dbt: setup ## the project in sql_examples/dbt through stock dbt: in process, and
 	@.ci/dbt
 	$(BIN)/pytest -m dbt tests/spark/test_dbt.py
 
-docs: setup ## the documentation as a site, in site/; a broken link or a page that is not listed fails
+docs: setup ## the documentation as a site, in site/; broken links, pages not listed and names that are not in the code fail
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/pytest --quiet tests/test_docs.py -m "not spark"
 	@echo "site/index.html"
 
 complete: setup ## write what golden tests got into their files; review the diff

@@ -1,4 +1,4 @@
-"""What a wheel holds beside the packages: the stories of ``sqlx demo``. An editable install finds them in place."""
+"""What a wheel holds beside the packages: the examples of ``sqlx demo``. An editable install finds them in place."""
 
 from __future__ import annotations
 

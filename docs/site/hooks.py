@@ -19,9 +19,9 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(?:sql_examples|tests|benchmarks
 
 
 def on_config(config: Any) -> Any:
-    """List the design notes after the pages of the house, newest first."""
+    """List the design notes after the pages on how it is built, newest first."""
     notes = sorted(ROOT.glob("docs/design/2*.md"), reverse=True)
-    house = config["nav"][-1]["The house"]
+    house = config["nav"][-1]["How it is built"]
     house.append({"Why things are as they are": [{_subject(note): f"design/{note.name}"} for note in notes]})
     return config
 

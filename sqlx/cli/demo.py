@@ -426,7 +426,7 @@ FOLDER = Path(".cache/demo")
 _PACKAGE = Path(__file__).parent.parent
 _INSTALLED = _PACKAGE / "sql_examples"
 STORIES = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "sql_examples"
-"""The stories: a wheel brings them, a checkout has them beside the package."""
+"""The examples: a wheel brings them, a checkout has them beside the package."""
 
 LIVE_ACT = "live/compare.sql"
 ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql", LIVE_ACT, *WINDOW_ACTS)
@@ -442,10 +442,10 @@ Look next:
 
 
 def run_demo() -> None:
-    """Prepare the data where it is missing, run the stories, and print their results and how many flights joined.
+    """Prepare the data where it is missing, run the examples, and print their results and how many flights joined.
 
     Raises:
-        CommandError: the data or the stories are not installed.
+        CommandError: the data or the examples are not installed.
     """
     began = time.monotonic()
     if not STORIES.is_dir():
@@ -489,7 +489,7 @@ def _bring(missing: list[str], folder: Path) -> None:
 
 
 class Act(NamedTuple):
-    """What came of a story.
+    """What came of an example.
 
     Attributes:
         result: of its last query.
@@ -501,7 +501,7 @@ class Act(NamedTuple):
 
 
 def _act(spark: SparkSession, path: Path, number: int) -> Act:
-    """Run one story and print its results."""
+    """Run one example and print its results."""
     out.print(f"{number}. {title(path)}\n", style="bold")
     statements = split(render_file(path, {}).text, path.name)
     result: Result | None = None
@@ -552,7 +552,7 @@ def _show_sql(text: str) -> None:
 
 
 def title(path: Path) -> str:
-    """What a story says about itself: the comment in its first line."""
+    """What an example says about itself: the comment in its first line."""
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("--").strip()
 
 

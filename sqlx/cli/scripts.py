@@ -24,7 +24,7 @@ class Statement:
 
     Attributes:
         text: without comments around it and without its semicolon.
-        place: where it is, for messages: ``story.sql, statement 2 (line 14)``.
+        place: where it is, for messages: ``FILE.sql, statement 2 (line 14)``.
     """
 
     text: str

@@ -16,7 +16,7 @@ def under(text: str, start: int, end: int) -> str:
 
 
 @pytest.mark.parametrize("before", [0, 5, 90, 119, 120, 500])
-@pytest.mark.parametrize("after", [0, 5, 119, 500])
+@pytest.mark.parametrize("behind", [0, 5, 119, 500])
 def test_carets_stand_under_the_span_in_a_line_of_any_length(before: int, behind: int) -> None:
     text = "a" * before + "WORD" + "b" * behind
     assert under(text, before, before + 4) == "WORD"
