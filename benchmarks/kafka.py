@@ -238,8 +238,7 @@ def main(rows: Annotated[int, typer.Option(help="How many orders are written.")]
     import os
 
     import sqlx
-    from sqlx.connectors.artifacts import CONNECTORS
-    from sqlx.connectors.jars import fetch
+    from sqlx.connectors.jars import CONNECTORS, fetch
 
     os.environ.setdefault("SQLX_JARS", str(ROOT / ".cache" / "jars"))
     fetch(CONNECTORS["kafka"].artifacts, Path(os.environ["SQLX_JARS"]))

@@ -14,8 +14,7 @@ import uuid
 from pathlib import Path
 from threading import Event
 
-from sqlx.connectors.artifacts import Artifact
-from sqlx.connectors.jars import fetch
+from sqlx.connectors.jars import Artifact, fetch
 from sqlx.sessions.java import use_java
 
 ROOT = Path(__file__).parent.parent

@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from benchmarks import stream_per_key
 from benchmarks.data import Inputs
 from benchmarks.stream_data import BATCH_SPAN_US
-from udtf.spark.stream_conf import stream_conf
+from udtf.spark.tasks import stream_conf
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,6 +9,8 @@ over the rows of the relation. In an SCD2 table the end of a row is before the b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from catalog.definitions import part_text
 from catalog.entries import Entry
 
@@ -37,12 +39,13 @@ def alias_text(entry: Entry) -> str:
     return part_text(entry.alias or entry.name.split(".")[-1].strip("`"))
 
 
-def versions_sql(entry: Entry, arrival: tuple[str, ...] = ()) -> str:
+def versions_sql(entry: Entry, arrival: tuple[str, ...] = (), further: Mapping[str, str] | None = None) -> str:
     """One row per version as it arrived; tombstones are rows.
 
     Args:
         entry: a versioned or upsert table.
         arrival: ORDER BY expressions over the rows of its relation; they become ``__order0``, ``__order1`` ….
+        further: name to expression of columns that the rows are to show besides.
 
     Returns:
         A query with the entry's columns, ``__time``, ``__seq`` (with SEQUENCE BY), ``__deleted`` (where rows can be
@@ -54,6 +57,7 @@ def versions_sql(entry: Entry, arrival: tuple[str, ...] = ()) -> str:
     pieces += [f"({entry.sequence_by}) AS __seq"] if entry.sequence_by else []
     pieces += [f"coalesce({entry.delete_when}, false) AS __deleted"] if entry.delete_when else []
     pieces += [f"{expression} AS __order{n}" for n, expression in enumerate(arrival)]
+    pieces += [f"{expression} AS {name}" for name, expression in (further or {}).items()]
     return f"SELECT {', '.join(pieces)} FROM {entry.relation} AS {alias_text(entry)}"
 
 

@@ -22,9 +22,8 @@ from catalog.binding import AnalysisError
 from catalog.definitions import Definition, Drop, Show, name_parts, part_text, shown_name
 from catalog.entries import Column, Entry
 from catalog.planner import SESSION_CATALOG, Found, Planner
-from catalog.properties import OWNER, from_comment, from_properties
 from catalog.relations import FILE_ARRIVAL, PARQUET_ARRIVAL
-from catalog.statements import Lowered, show_query
+from catalog.statements import OWNER, Lowered, from_comment, from_properties, show_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from sqlx.connectors.artifacts import CONNECTORS, Connector
-from sqlx.connectors.jars import jars_folder, missing
+from sqlx.connectors.jars import CONNECTORS, Connector, jars_folder, missing
 from sqlx.serving.options import refusal
 from sqlx.sessions import java
 
@@ -71,7 +70,7 @@ def connector(name: str, environ: Mapping[str, str], asked: bool = False) -> Fin
     """Whether the jars of a connector are here.
 
     Args:
-        name: one of :data:`sqlx.connectors.artifacts.CONNECTORS`.
+        name: one of :data:`sqlx.connectors.jars.CONNECTORS`.
         environ: where ``SPARK_HOME`` is looked up.
         asked: whether somebody needs it; else a missing one is only a warning.
     """

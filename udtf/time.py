@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from udtf.rules import is_ahead, is_behind, limit
+
 Micros: TypeAlias = int
 
 #: `put` of a versioned store: the new version is the newest of its key (KIP-889, `VALID_TO_UNDEFINED`).
@@ -26,9 +28,7 @@ def is_late(event_time_us: Micros, stream_time_us: Micros | None, grace_us: Micr
     >>> is_late(99, 200, 100), is_late(100, 200, 100), is_late(0, None, 100), is_late(0, 200, None)
     (True, False, False, False)
     """
-    if stream_time_us is None or grace_us is None:
-        return False
-    return event_time_us < stream_time_us - grace_us
+    return stream_time_us is not None and is_behind(event_time_us, stream_time_us, limit(grace_us))
 
 
 def is_future(event_time_us: Micros, stream_time_us: Micros | None, max_future_us: Micros | None) -> bool:
@@ -37,9 +37,7 @@ def is_future(event_time_us: Micros, stream_time_us: Micros | None, max_future_u
     >>> is_future(301, 200, 100), is_future(300, 200, 100), is_future(301, None, 100)
     (True, False, False)
     """
-    if stream_time_us is None or max_future_us is None:
-        return False
-    return event_time_us > stream_time_us + max_future_us
+    return stream_time_us is not None and is_ahead(event_time_us, stream_time_us, limit(max_future_us))
 
 
 class StreamTime:

@@ -21,8 +21,7 @@ def listed(context: typer.Context) -> None:
     """List the connectors, and whether their jars are there."""
     if context.invoked_subcommand is not None:
         return
-    from sqlx.connectors.artifacts import CONNECTORS
-    from sqlx.connectors.jars import jars_folder, missing
+    from sqlx.connectors.jars import CONNECTORS, jars_folder, missing
 
     for connector in CONNECTORS.values():
         state = "missing" if missing(connector) else "there"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sqlx.cli.output import out
 from sqlx.cli.start import started
-from sqlx.connectors.artifacts import CONNECTORS
+from sqlx.connectors.jars import CONNECTORS
 from sqlx.doctor import Finding, worst
 from sqlx.failures import CommandError, message_of
 from sqlx.version import __version__

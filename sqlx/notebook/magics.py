@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -15,9 +16,8 @@ from sqlx.cli.progress import watched
 from sqlx.cli.scripts import Statement, error_place, split
 from sqlx.cli.start import tell_remarks
 from sqlx.cli.streams import StreamOptions, start_stream
-from sqlx.failures import CommandError
+from sqlx.failures import CommandError, message_of
 from sqlx.notebook.arguments import Options, read
-from sqlx.notebook.failures import told
 from sqlx.notebook.live import Latest, LiveView, Show, follow
 from sqlx.notebook.plots import Picture, plot
 from sqlx.notebook.tables import Rows
@@ -27,6 +27,42 @@ from sqlx.sql.tokens import LexicalError, tokenize
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
     from pyspark.sql import SparkSession
+
+
+# Errors in a notebook: our message with its caret, and no stack trace.
+
+
+class CellError(Exception):
+    """A cell failed; the notebook stops there, and shows the message alone.
+
+    Args:
+        message: what to show.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in the place of a stack trace."""
+        return str(self).splitlines()
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn an interrupt, and errors that have words of their own, into :class:`CellError`.
+
+    ``SQLX_DEBUG`` leaves errors as they are.
+
+    Raises:
+        CellError: the message of the error.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise CellError("Interrupted.") from None
+    except Exception as error:
+        message = None if isinstance(error, CellError) or os.environ.get("SQLX_DEBUG") else message_of(error)
+        if message is None:
+            raise
+        raise CellError("\n".join([*getattr(error, "__notes__", []), message])) from None
+
 
 T = TypeVar("T")
 _GOES_ON = "{name} goes on. STOP STREAMING QUERY {name} ends it, SHOW STREAMING QUERIES lists all."

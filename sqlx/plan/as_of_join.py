@@ -58,9 +58,9 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         left, right = left_side.fragment(), right_side.fragment()
         columns = result_columns(left, right, config.with_reason)
         table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
-        node = AsOfJoin(
-            name, left, right, config, columns, table, self.clause.late_to, is_common, *self.inputs.shown_names()
-        )
+        late_to, names = self.clause.late_to, self.inputs.shown_names()
+        places = tuple((option, span.pair) for option, span in self.clause.options.items())
+        node = AsOfJoin(name, left, right, config, columns, table, late_to, is_common, *names, places)
         return node, tuple(self.parts.further)
 
     def notes(self) -> list[str]:

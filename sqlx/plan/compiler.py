@@ -112,5 +112,6 @@ def _suppressed(context: Context, fragment: Fragment, emit: EmitClause, result: 
     groups = [node for node in context.nodes.values() if isinstance(node, Aggregation)]
     values = tuple(n for n in range(len(fragment.columns)) if n not in result.keys)
     config = suppress_config(context, emit, groups[-1].config.window if groups else Window(), values)
-    node = context.add(Suppress("__sqlx_sup1", fragment, config, fragment.columns, idle_us=emit.idle_us))
+    places = tuple((option, span.pair) for option, span in emit.options.items())
+    node = context.add(Suppress("__sqlx_sup1", fragment, config, fragment.columns, idle_us=emit.idle_us, places=places))
     return Fragment(f"SELECT * FROM {node.name}", fragment.columns, ((node.name, node),))

@@ -98,7 +98,9 @@ class DeduplicateBuilder:
         fragment, shown_name = Fragment(sql, columns), self.inputs.shown.name
         names = tuple(column.name for column in self.inputs.needed)
         config, late_to = self._config(payload), self.clause.late_to
-        return Deduplicate(name, fragment, config, output, shown_name, late_to, names)
+        late = self.clause.options.get("LATE")
+        places = (("LATE TO", late.pair),) if late is not None else ()
+        return Deduplicate(name, fragment, config, output, shown_name, late_to, names, places=places)
 
     def _expression(self, span: Span) -> str:
         """An expression over the relation.
@@ -253,9 +255,8 @@ def _stream(context: Context, inner: Relation, level: Level, name: str) -> _Base
     source = replace(entry, relation=read) if context.streaming else entry
     by_arrival = not context.streaming and entry.sequence_by is None
     arrival = arrival_of(entry, context.binder) if by_arrival else ()
-    sql = versions_sql(replace(source, delete_when=None), arrival)
-    for number in range(len(arrival)):
-        sql = sql.replace(f" AS __order{number}", f" AS __arrival{number}")
+    further = {f"__arrival{number}": expression for number, expression in enumerate(arrival)}
+    sql = versions_sql(replace(source, delete_when=None), further=further)
     hidden = ("__time", *(["__seq"] if entry.sequence_by else []), *(f"__arrival{n}" for n in range(len(arrival))))
     return _Base(f"({sql}) AS {quoted(name)}", name, hidden, entry, entry.columns)
 
@@ -264,8 +265,7 @@ def _live_stream(context: Context, inner: Relation, entry: Entry, name: str) -> 
     """A stream that carries its event time and order of arrival along."""
     live = live_read(context.binder, entry, context.text, inner.body)
     assert live.arrival is not None, "only such rows are read so"
-    sql = versions_sql(replace(live.of(entry), delete_when=None))
-    sql = sql.replace(" AS __time", f" AS __time, {ROW}", 1)
+    sql = versions_sql(replace(live.of(entry), delete_when=None), further={ROW: ROW})
     hidden = ("__time", *(["__seq"] if entry.sequence_by else []))
     return _Base(f"({sql}) AS {quoted(name)}", name, hidden, entry, entry.columns, live.arrival.of(name))
 

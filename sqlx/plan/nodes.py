@@ -57,6 +57,7 @@ class Fragment(PlanNode):
         return tuple(node for _, node in self.reads)
 
 
+Places = tuple[tuple[str, tuple[int, int]], ...]
 Config = (
     AsOfJoinConfig | TableLookupConfig | DeduplicateConfig | WindowAggregateConfig | TableChangesConfig | SuppressConfig
 )
@@ -73,6 +74,7 @@ class Operator(PlanNode):
         late_to: table that keeps refused rows, or None.
         idle_us: of IDLE TIMEOUT, microseconds, or None.
         keeps_table: the result is a table, live it gives out updates with the old row and the new one.
+        places: what of it a message may point to ("LATE TO", "IDLE TIMEOUT", "call 0" …), and where it is in the text.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Operator(PlanNode):
     table: str
     late_to: str | None
     idle_us: int | None = None
+    places: Places
     keeps_table: ClassVar[bool] = False
 
     @property
@@ -112,6 +115,10 @@ class Operator(PlanNode):
         """The same operator over other inputs."""
         raise NotImplementedError
 
+    def place(self, what: str) -> tuple[int, int] | None:
+        """Where a clause or a call of the operator is in the text; None where it has none."""
+        return dict(self.places).get(what)
+
 
 @dataclass(frozen=True)
 class KeyedJoin(Operator):
@@ -134,6 +141,7 @@ class KeyedJoin(Operator):
     common_sequence: bool = False
     left_names: tuple[str, ...] = ()
     right_names: tuple[str, ...] = ()
+    places: Places = field(default=(), compare=False, repr=False)
 
     @property
     def inputs(self) -> tuple[Fragment, ...]:
@@ -224,6 +232,7 @@ class OneInput(Operator):
     table: str
     late_to: str | None = None
     names: tuple[str, ...] = ()
+    places: Places = field(default=(), compare=False, repr=False, kw_only=True)
 
     @property
     def inputs(self) -> tuple[Fragment, ...]:

@@ -22,7 +22,7 @@ from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission, config_of, is_outermost
 from sqlx.plan.keyed_join import with_row_order
 from sqlx.plan.live_reads import check_live_left
-from sqlx.plan.nodes import Aggregation, Result
+from sqlx.plan.nodes import Aggregation, Places, Result
 from sqlx.plan.select_list import Grouping, Item, Replaced, Replacer, alias_text, groups, select_items, shown_name
 from sqlx.plan.subquery_text import with_clause
 from sqlx.plan.table_changes import check_every, table_of
@@ -419,7 +419,16 @@ def _node(group: Grouped) -> Aggregation:
         tuple(column.name for column in payload),
         tuple(_call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))),
         emit.idle_us if emit is not None and emit.kind == "final" else None,
+        places=_places(group),
     )
+
+
+def _places(group: Grouped) -> Places:
+    """What messages may point to."""
+    tail = group.tail
+    found = {"LATE TO": tail.late, **(tail.emit.options if tail.emit is not None else {})}
+    calls = {f"call {n}": call.name_span for n, call in enumerate(group.replacer.calls)}
+    return tuple((what, span.pair) for what, span in {**found, **calls}.items() if span is not None)
 
 
 def _event_time(group: Grouped) -> list[str]:

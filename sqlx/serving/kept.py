@@ -21,7 +21,7 @@ from sqlx.sql.definitions import StreamingTable, parse_streaming
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming.registry import RunningQuery
 from sqlx.streaming.start import Starter
-from udtf.spark.stream_conf import configured_tasks
+from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

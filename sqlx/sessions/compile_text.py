@@ -17,6 +17,7 @@ from sqlx.spark.aggregates import call_of
 from sqlx.sql.definitions import parse_definition
 from sqlx.sql.tokens import statement_spans
 from udtf.spark.functions import SHARED, SIDE
+from udtf.spark.tasks import task_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,8 +127,7 @@ def as_of_call(node: AsOfJoin, calls: dict[str, str]) -> str:
 def deduplicate_call(node: Deduplicate, calls: dict[str, str]) -> str:
     """``SELECT * FROM deduplicate(TABLE(input) PARTITION BY task ORDER BY arrival, options)``."""
     options = node.config.to_json().replace("\\", "\\\\").replace("'", "\\'")
-    keys = ", ".join(f"__k{n}" for n in range(node.config.n_keys))
-    items = ["*", f"pmod(xxhash64({keys}), {_TASKS}) AS __task"]
+    items = ["*", f"{task_sql(node.config.n_keys, _TASKS)} AS __task"]
     order = ["__seq" if node.config.has_sequence else "__time"]
     order += [c.name for c in node.input.columns if c.name.startswith("__arrival")]
     if len(order) == 1 and not node.config.has_sequence:
@@ -150,6 +150,5 @@ def _union_columns(node: AsOfJoin) -> list[Column]:
 def _side(fragment: Fragment, side: str, columns: list[Column], calls: dict[str, str], n_keys: int) -> str:
     own = {SHARED.get(c.name, c.name): c.name for c in fragment.columns}
     items = [f"{own[c.name]} AS {c.name}" if c.name in own else f"CAST(NULL AS {c.type}) AS {c.name}" for c in columns]
-    keys = ", ".join(f"__k{n}" for n in range(n_keys))
-    task = f"pmod(xxhash64({keys}), {_TASKS}) AS __task"
-    return f"SELECT '{side}' AS {SIDE}, {', '.join(items)}, {task} FROM (\n{_filled(fragment.sql, calls)}\n)"
+    task = task_sql(n_keys, _TASKS)
+    return f"SELECT '{side}' AS {SIDE}, {', '.join(items)}, {task} AS __task FROM (\n{_filled(fragment.sql, calls)}\n)"

@@ -27,7 +27,7 @@ from sqlx.sql.intervals import duration
 from sqlx.sql.parser import read_tail, scan
 from sqlx.sql.structure import AsOfClause, Block, DeduplicateClause, Join, QueryTail, Relation
 from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
-from udtf.spark.stream_conf import configured_tasks
+from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, quoted, tokenize
 from sqlx.streaming.commands import carets_in, carry_out
-from udtf.spark.stream_conf import configured_tasks
+from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -39,8 +39,7 @@ def strategy_of(node: Aggregation, text: str, wanted: str | None = None) -> Stra
     if wanted == "native" and reason:
         raise UnsupportedError("WINDOW.NOT_NATIVE", text, (0, len(text)), reason=reason)
     if keeps_rows and (wanted == "exact" or reason):
-        at = text.find(keeps_rows[0].split("(")[0])
-        span = (at, at + len(keeps_rows[0].split("(")[0])) if at >= 0 else (0, len(text))
+        span = node.place(f"call {node.calls.index(keeps_rows[0])}") or (0, len(text))
         why = reason or "window_strategy is 'exact'"
         raise UnsupportedError("WINDOW.KEEPS_ROWS", text, span, call=keeps_rows[0], reason=why)
     return cast(Strategy, wanted or ("native" if keeps_rows else "exact"))

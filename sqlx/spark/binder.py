@@ -30,7 +30,7 @@ from sqlx.spark.batch import dataset, query_frame
 from sqlx.spark.stream import lower_stream
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import quoted
-from udtf.spark.stream_conf import configured_tasks
+from udtf.spark.tasks import configured_tasks
 from udtf.stream.interleave import AT, LANE
 
 if TYPE_CHECKING:

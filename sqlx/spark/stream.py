@@ -34,11 +34,10 @@ from sqlx.plan.operators import function_of
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
 from sqlx.spark.batch import live_copies, query_frame
-from sqlx.sql.parser import late_span
 from udtf.logic import StreamLogic
 from udtf.spark import logics
 from udtf.spark.stream import rows_of, stream_operator
-from udtf.spark.stream_conf import stream_conf
+from udtf.spark.tasks import stream_conf
 from udtf.stream.spec import COUNTERS, TABLE_COUNTERS, StreamSpec
 
 # Refused rows of live operators on their way to the tables of LATE TO (semantics.md B7).
@@ -83,7 +82,7 @@ def check_late(plan: Plan) -> None:
     for node in plan.operators()[:-1]:
         for table in node.late_tables:
             if table is not None:
-                raise UnsupportedError("STREAMING.LATE_TO_INNER", plan.text, late_span(plan.text), table=table)
+                raise UnsupportedError("STREAMING.LATE_TO_INNER", plan.text, node.place("LATE TO"), table=table)
 
 
 def late_output(table: str, side: int, node: Operator) -> LateOutput:
@@ -413,8 +412,7 @@ class StreamLowering:
         """
         idle_us = node.idle_us
         if idle_us is not None and self._feeds_another(node):
-            at = self.plan.text.upper().find("IDLE")
-            raise UnsupportedError("EMIT.IDLE_INNER", self.plan.text, (at, at + len("IDLE TIMEOUT")))
+            raise UnsupportedError("EMIT.IDLE_INNER", self.plan.text, node.place("IDLE TIMEOUT"))
         return None if idle_us is None else max(1, idle_us // 1000)
 
     def _spec(self, node: Operator) -> StreamSpec:

@@ -76,6 +76,11 @@ class AggregateCall:
     is_star: bool = False
 
     @property
+    def name_span(self) -> Span:
+        """Where the name of its function is."""
+        return Span(self.span.start, self.span.start + len(self.name))
+
+    @property
     def function(self) -> str:
         """What the plan calls it: 'rows' where its rows are kept and it is computed from them."""
         kept = KEPT.get(self.name, "rows")

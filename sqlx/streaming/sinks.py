@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from catalog.definitions import part_text
 from catalog.spark import analysis_error
 from catalog.statements import literal
-from sqlx.connectors.artifacts import CONNECTORS
+from sqlx.connectors.jars import CONNECTORS
 from sqlx.errors import BindError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
 from sqlx.sql.definitions import StreamingTable

@@ -31,7 +31,7 @@ from sqlx.streaming.sinks import (
     united,
 )
 from sqlx.streaming.tables import Folder, StreamTable, TableName, absolute, columns_of, qualified
-from udtf.spark.stream_conf import configured_tasks
+from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,8 +21,7 @@ JARS = Path(__file__).parents[2] / ".cache" / "jars"
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     import sqlx
-    from sqlx.connectors.artifacts import CONNECTORS
-    from sqlx.connectors.jars import fetch
+    from sqlx.connectors.jars import CONNECTORS, fetch
 
     for connector in CONNECTORS.values():
         fetch(connector.artifacts, JARS)

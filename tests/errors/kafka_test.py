@@ -13,8 +13,7 @@ from catalog.definitions import Definition
 from catalog.entries import Column
 from catalog.planner import Planner
 from sqlx.connectors import jars as fetching
-from sqlx.connectors.artifacts import CONNECTORS, Artifact
-from sqlx.connectors.jars import connector_conf
+from sqlx.connectors.jars import CONNECTORS, Artifact, connector_conf
 from sqlx.errors import RunError, TemporalSqlError
 from sqlx.sql.definitions import carets, parse_definition
 from sqlx.streaming.failures import error_from

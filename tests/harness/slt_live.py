@@ -25,7 +25,7 @@ from sqlx.replay.types import Reader, SparkType, parse_type, reader_of
 from sqlx.sql.definitions import parse_definition
 from sqlx.sql.parser import scan
 from sqlx.testing.slt import Answer, Differs, plain_value, words_of_row
-from udtf.spark.stream_conf import stream_conf
+from udtf.spark.tasks import stream_conf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

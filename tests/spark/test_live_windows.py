@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sqlx.replay.driver import ReplayDriver
-from udtf.spark.stream_conf import stream_conf
+from udtf.spark.tasks import stream_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

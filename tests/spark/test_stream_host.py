@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 from tests.harness import counting
 from udtf.spark.stream import rows_of, stream_operator
-from udtf.spark.stream_conf import stream_conf
+from udtf.spark.tasks import stream_conf
 from udtf.stream.spec import StreamSpec
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pyspark.sql import types as T
 
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
-from udtf.spark.stream_conf import configured_tasks
+from udtf.spark.tasks import configured_tasks, key_hash, task_of
 from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.blobs import gathered
 
@@ -85,12 +85,12 @@ def as_of_join(
         tasks: how many tasks; None takes it from Spark's estimate of both sides.
     """
     tasks = tasks or number_of_tasks(left, right)
-    key_hash = F.xxhash64(*[F.col(f"__k{number}") for number in range(config.n_keys)])
-    hot = find_hot_keys(left, key_hash, tasks) if is_worth_sampling(left) else []
+    hashed = key_hash(config.n_keys)
+    hot = find_hot_keys(left, hashed, tasks) if is_worth_sampling(left) else []
     partitions = tasks + sum(key.splits for key in hot)
     # One task is one partition by number, so that no two large tasks meet in one by the accident of a hash.
-    lefts = left.withColumn(TASK, _left_task(key_hash, tasks, hot)).repartitionById(partitions, F.col(TASK))
-    rights = right.withColumn(TASK, _right_task(key_hash, tasks, hot)).repartitionById(partitions, F.col(TASK))
+    lefts = left.withColumn(TASK, _left_task(hashed, tasks, hot)).repartitionById(partitions, F.col(TASK))
+    rights = right.withColumn(TASK, _right_task(hashed, tasks, hot)).repartitionById(partitions, F.col(TASK))
     grouped = lefts.groupBy(TASK).cogroup(rights.groupBy(TASK))
     return grouped.applyInArrow(named("as_of_join", partial(_join_task, config)), output_schema)
 
@@ -172,23 +172,23 @@ def split_hot_keys(counts: Mapping[int, int], tasks: int, cores: int) -> list[Ho
     hot: list[HotKey] = []
     average = max(sum(counts.values()), 1) / tasks
     first_task = tasks
-    for key_hash, count in Counter(counts).most_common(tasks):
+    for hashed, count in Counter(counts).most_common(tasks):
         if count > _HOT_TASKS * average:
-            hot.append(HotKey(key_hash, first_task, max(2, min(math.ceil(count / average), cores))))
+            hot.append(HotKey(hashed, first_task, max(2, min(math.ceil(count / average), cores))))
             first_task += hot[-1].splits
     return hot
 
 
-def _left_task(key_hash: Column, tasks: int, hot: list[HotKey]) -> Column:
-    task = F.pmod(key_hash, F.lit(tasks)).cast("int")
+def _left_task(hashed: Column, tasks: int, hot: list[HotKey]) -> Column:
+    task = task_of(hashed, tasks)
     for key in hot:
         split = F.lit(key.first_task) + F.pmod(F.monotonically_increasing_id(), F.lit(key.splits)).cast("int")
-        task = F.when(key_hash == F.lit(key.key_hash), split).otherwise(task)
+        task = F.when(hashed == F.lit(key.key_hash), split).otherwise(task)
     return task
 
 
 def _right_task(key_hash: Column, tasks: int, hot: list[HotKey]) -> Column:
-    task = F.pmod(key_hash, F.lit(tasks)).cast("int")
+    task = task_of(key_hash, tasks)
     if not hot:
         return task
     everywhere = F.array(task)
@@ -222,7 +222,7 @@ def deduplicate(
     if not config.has_sequence and "__arrival0" not in rows.columns:
         rows = rows.withColumn("__arrival0", F.monotonically_increasing_id())  # ties, the same in every run
     tasks = tasks or (configured_tasks(rows.sparkSession) if config.has_sequence else number_of_tasks(rows))
-    hashed = rows.withColumn("__hash", F.xxhash64(*_keys(config))).withColumn(TASK, _task(config, tasks))
+    hashed = rows.withColumn("__hash", key_hash(config.n_keys)).withColumn(TASK, _task(config, tasks))
     travelling = hashed.drop("__hash") if _is_identity(config, rows) else hashed
     # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
     placed = travelling.repartitionById(tasks, F.col(TASK)).drop(TASK)
@@ -240,13 +240,13 @@ def _is_identity(config: DeduplicateConfig, rows: DataFrame) -> bool:
 
 def _task(config: DeduplicateConfig, tasks: int) -> Column:
     """By key; rows without one have no duplicates, and go round where they are of no account for stream time."""
-    task = F.pmod(F.col("__hash"), F.lit(tasks)).cast("int")
+    task = task_of(F.col("__hash"), tasks)
     if config.has_sequence:
         return task
     has_key = F.lit(True)
     for key in _keys(config):
         has_key = has_key & key.isNotNull()
-    return F.when(has_key, task).otherwise(F.pmod(F.monotonically_increasing_id(), F.lit(tasks)).cast("int"))
+    return F.when(has_key, task).otherwise(task_of(F.monotonically_increasing_id(), tasks))
 
 
 def _deduplicate_task(config: DeduplicateConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -369,9 +369,8 @@ def sliding_windows(
         tasks: how many tasks; None takes it from Spark's estimate of the rows.
     """
     tasks = (tasks or number_of_tasks(rows)) if config.n_keys else 1
-    keys = [F.col(f"__k{number}") for number in range(config.n_keys)]
-    hashed = rows.withColumn("__hash", F.xxhash64(*keys) if keys else F.lit(0).cast("long"))
-    task = F.pmod(F.col("__hash"), F.lit(tasks)).cast("int")
+    hashed = rows.withColumn("__hash", key_hash(config.n_keys))
+    task = task_of(F.col("__hash"), tasks)
     # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
     placed = hashed.withColumn(TASK, task).repartitionById(tasks, F.col(TASK)).drop(TASK)
     answer = named("sliding_windows", partial(_windows_task, config, dict(copies), lists_members))

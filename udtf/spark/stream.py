@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from udtf.spark.tasks import key_hash
 from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.log import Head
 from udtf.stream.spec import MAXIMA, StreamSpec
@@ -165,7 +166,7 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
         in the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
         are missing then.
     """
-    hashed = [frame.withColumn("__hash", _key_hash(spec.n_keys)) for frame in inputs]
+    hashed = [frame.withColumn("__hash", key_hash(spec.n_keys)) for frame in inputs]
     packed = [_packed(frame, side, spec.tasks) for side, frame in enumerate(hashed)]
     union = packed[0] if len(packed) == 1 else packed[0].union(packed[1])
     processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
@@ -192,11 +193,6 @@ def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:
     """The rows of one kind: 'rows' are the operator's output, 'late0' and 'late1' what it refused of each input."""
     blobs = fat.where(F.col("kind") == kind).select("blob")
     return blobs.mapInArrow(partial(_unpack_rows, schema.names), schema)
-
-
-def _key_hash(n_keys: int) -> Column:
-    """Spark's own hash takes NaN and zero as its joins do: equal keys are of one task."""
-    return F.xxhash64(*[F.col(f"__k{number}") for number in range(n_keys)]) if n_keys else F.lit(42).cast("bigint")
 
 
 def _packed(frame: DataFrame, side: int, tasks: int) -> DataFrame:

@@ -8,8 +8,7 @@ from catalog import MemoryCatalog
 from catalog.definitions import Definition, Drop
 from catalog.entries import Column, Entry
 from catalog.planner import Planner
-from catalog.properties import from_comment, from_properties, to_properties, with_comment
-from catalog.statements import NOTHING, Lowered, show_query
+from catalog.statements import NOTHING, Lowered, from_comment, from_properties, show_query, to_properties, with_comment
 from sqlx.sql.definitions import parse_definition
 from tests.unit.catalog.fake_session import FakeSession
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import sqlx.sessions.java
 from sqlx import doctor as checks_of
 from sqlx.cli.app import app
-from sqlx.connectors.artifacts import CONNECTORS
+from sqlx.connectors.jars import CONNECTORS
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,6 @@ from udtf.operators.deduplicate import rules
 for _part in (
     rules.is_live,
     rules.is_within,
-    rules.is_outlier,
     rules.outcome,
     rules.place_of,
     rules.close_group,

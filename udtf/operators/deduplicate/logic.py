@@ -98,7 +98,7 @@ class DeduplicateLogic:
         now, time = self._stream_time.now_us, row.time
         if time is None:
             self._refuse(row, "null_time")
-        elif now is not None and kernel.is_outlier(time, now, self._max_future):
+        elif now is not None and rules.is_ahead(time, now, self._max_future):
             self._refuse(row, "future")
         else:
             oldest = rules.horizon(self._stream_time.observe(time), self.config.interval_us)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from udtf.rules import UNSET, horizon
+from udtf.rules import UNSET, horizon, is_ahead
 
 STORED: Final = 0
 REPROCESSED: Final = 1
@@ -37,11 +37,6 @@ def is_live(entry_time: Any, oldest: Any) -> bool:
 def is_within(time: Any, entry_time: Any, interval: Any) -> bool:
     """Whether a row and an entry are duplicates; both ends are inclusive, in both directions (16.4)."""
     return bool(entry_time >= horizon(time, interval) and time >= horizon(entry_time, interval))
-
-
-def is_outlier(time: Any, stream_time: Any, max_future: Any) -> bool:
-    """Whether a row lies too far ahead (B9); `max_future` below 0 is no limit."""
-    return bool(max_future >= 0 and horizon(time, max_future) > stream_time)
 
 
 def outcome(has_entry: Any, entry_time: Any, is_same: Any, time: Any, oldest: Any, interval: Any) -> int:
@@ -115,7 +110,7 @@ def deduplicate_rows(  # noqa: C901  # one pass over the rows: a call per outcom
         owners[row] = EMPTY
         if len(absent) > 0 and absent[row]:
             outcomes[row] = NULL_TIME
-        elif clock[1] and is_outlier(time, clock[0], max_future):
+        elif clock[1] and is_ahead(time, clock[0], max_future):
             outcomes[row] = FUTURE
         elif clock[2] >= most:
             return row

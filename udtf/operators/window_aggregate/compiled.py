@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from udtf.numba_cache import compiled, inlined
-from udtf.operators.window_aggregate import batch_loops, folds, loops
+from udtf.operators.window_aggregate import batch_loops, folds, loops, rules
 
 inlined(
+    rules.close_bound,
     folds.fold_row,
     folds.fold_int,
     folds.add_wide,
@@ -48,7 +49,7 @@ inlined(
 
 def _compiled(function: Any) -> Any:
     """Compile without counting references to arrays: the loops allocate nothing, and would count most of the time."""
-    found = compiled(function, batch_loops, folds, loops)
+    found = compiled(function, batch_loops, folds, loops, rules)
     found.targetoptions["_nrt"] = False
     return found
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from udtf.errors import OperatorError
 from udtf.logic import Emission
 from udtf.metrics import Metrics
+from udtf.operators.window_aggregate import rules
 from udtf.operators.window_aggregate.aggregates import Accumulator, Arguments, Evaluate, new_accumulator
 from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.record import Change, Key, LateRow, Row, Update, canonical_key, order_key
@@ -527,8 +528,8 @@ class WindowAggregateLogic:
             self.metrics.waiting(self._open.rows, self._open.stored_bytes)
 
     def _bound_us(self, now_us: Micros) -> Micros:
-        """What is closed by a number below this is closed: [start, end) at its end and the grace, others after (B3)."""
-        return now_us - self.config.horizon_us + (not self.config.window.is_inclusive)
+        """What is closed by a number below this is closed."""
+        return int(rules.close_bound(now_us, self.config.horizon_us, self.config.window.is_inclusive))
 
     def _close(self, now_us: Micros) -> None:
         bound_us = self._bound_us(now_us)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from udtf.operators.window_aggregate import rules
 from udtf.operators.window_aggregate.folds import OVERFLOW, copy_states, fold_row, merge_states, value_bytes
-from udtf.rules import UNSET, horizon
+from udtf.rules import UNSET, horizon, is_ahead
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -376,7 +377,7 @@ class Found(NamedTuple):
 
 def close_bound(shape: Any, clock: Any) -> Any:
     """Windows whose end is below this are closed (B3)."""
-    return horizon(clock[NOW], shape.wait) + (0 if shape.inclusive else 1)
+    return rules.close_bound(clock[NOW], shape.wait, shape.inclusive)
 
 
 def close_bounds(shape: Shape, stream_times: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -522,7 +523,7 @@ def arrive(row: int, batch: Any, shape: Any, clock: Any) -> int:
     if len(batch.absent) > 0 and batch.absent[row]:
         return NULL_TIME
     time = batch.times[row]
-    if clock[IS_SET] and shape.max_future >= 0 and horizon(time, shape.max_future) > clock[NOW]:
+    if clock[IS_SET] and is_ahead(time, clock[NOW], shape.max_future):
         return FUTURE
     clock[NOW] = max(clock[NOW], time) if clock[IS_SET] else time
     clock[IS_SET] = 1

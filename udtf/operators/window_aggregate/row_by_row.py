@@ -22,6 +22,7 @@ from udtf.columns.records import (
     update_flags,
 )
 from udtf.logic import StreamEmission
+from udtf.operators.window_aggregate import rules
 from udtf.operators.window_aggregate.config import arrow_type
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Change, LateRow, Row, Update
@@ -104,7 +105,7 @@ class RecordStream(RecordBacked[WindowAggregateLogic]):
         bounds = []
         for number, row in enumerate(rows):
             now = max(now, row.time) if row.time is not None and number not in refused else now
-            bounds.append(max(now - config.horizon_us + (not config.window.is_inclusive), -(2**63)))
+            bounds.append(rules.close_bound(now, config.horizon_us, config.window.is_inclusive))
         gap = config.window.size_us if config.window.kind == "session" else 0
         ends = [final.values[config.n_keys + 1] - gap for final in finals]
         causes: list[int] = np.searchsorted(np.array(bounds, np.int64), np.array(ends, np.int64), side="right").tolist()

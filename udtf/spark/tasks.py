@@ -1,11 +1,13 @@
-"""The settings of Spark that a query with live operators wants."""
+"""Tasks on Spark: which task a key is of, how many there are, and the settings that a live query wants for them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F  # its usual name
+
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 _STATE_STORE: Final = "spark.sql.streaming.stateStore."
 _DEFAULT_TASKS: Final = 16  # on every machine: answers to late rows depend on it
@@ -14,6 +16,23 @@ _SETTINGS: Final = {
     # A micro-batch writes what it changed, not the whole store.
     _STATE_STORE + "rocksdb.changelogCheckpointing.enabled": "true",
 }
+
+
+def key_hash(n_keys: int) -> Column:
+    """The hash of ``__k0 …``; Spark's own takes NaN and zero as its joins do, so that equal keys are of one task."""
+    if not n_keys:
+        return F.lit(42).cast("bigint")
+    return F.xxhash64(*[F.col(f"__k{number}") for number in range(n_keys)])
+
+
+def task_of(hashed: Column, tasks: int) -> Column:
+    """The number of the task: ``pmod(xxhash64(keys), tasks)``; `sqlx.replay.placement` has the same without Spark."""
+    return F.pmod(hashed, F.lit(tasks)).cast("int")
+
+
+def task_sql(n_keys: int, tasks: int) -> str:
+    """The same as Spark SQL."""
+    return f"pmod(xxhash64({', '.join(f'__k{number}' for number in range(n_keys))}), {tasks})"
 
 
 def configured_tasks(spark: SparkSession) -> int:
