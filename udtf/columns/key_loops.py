@@ -1,7 +1,8 @@
-"""Loops over the keys of live streams: an open-addressing table from hashes to codes. Compiled by `compiled_stream`.
+"""Loops over keys and over the rows of a micro-batch, compiled by `udtf.columns.compiled`.
 
-This file imports nothing. A slot is (hash, code); code -1 is a free one. The number of slots is a power of two, and at
-least half of them are free.
+Codes of keys are numbers from 0 on: they are counted, sorted and looked up. An open-addressing table leads from hashes
+to codes: a slot is (hash, code), code -1 is a free one; the number of slots is a power of two, and at least half of
+them are free.
 """
 
 from __future__ import annotations
@@ -9,10 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from udtf.rules import ACCEPTED, WAITS, outcome_of_left
-
-# Loops over codes of keys, which are numbers from 0 on: counting, sorting, looking up. Compiled by `compiled`.
-#
-# This file imports nothing, see `as_of_kernel`.
 
 
 def count_codes(codes: Any, starts: Any) -> None:

@@ -211,7 +211,7 @@ _NUMBERS: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DateTyp
 def deduplicate(
     rows: DataFrame, config: DeduplicateConfig, output_schema: StructType | str, tasks: int | None = None
 ) -> DataFrame:
-    """Deduplicate a DataFrame that has the shape of `udtf.operators.deduplicate.deduplicate_table`.
+    """Deduplicate a DataFrame that has the shape of `udtf.operators.deduplicate.batch.deduplicate_table`.
 
     Args:
         rows: the rows.

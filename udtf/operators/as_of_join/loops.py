@@ -1,6 +1,6 @@
-"""Loops of the AS OF join over micro-batches: outcomes, waiting rows, answers. Compiled by `compiled_stream`.
+"""Loops of the AS OF join over micro-batches: outcomes, waiting rows, answers. Compiled by `compiled.py`.
 
-The rules themselves are `as_of_kernel`'s.
+The rules themselves are in `rules.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from udtf.operators.as_of_join.rules import (
 )
 from udtf.rules import ACCEPTED, distance, due_until, outcome_of_right
 
-# Loops over the pool of versions: make room, put, expire. Compiled by `compiled_stream`.
+# Loops over the pool of versions: make room, put, expire. Compiled by `compiled.py`.
 #
 # `meta` has one row per key: where its versions start, how many there are, how many fit, and how many are about to
 # come. `versions` has one row per version: its time, what is left of it (see `CELL`), and where the join needs them,

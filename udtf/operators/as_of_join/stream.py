@@ -1,7 +1,7 @@
 """The AS OF join of live streams, whole micro-batches at a time: the answers are those of `AsOfJoinLogic`.
 
-A micro-batch goes three steps: every row's outcome; what is answered in which order (`as_of_stream_left`); one compiled
-loop over versions and answers in the order of arrival (`as_of_stream_loops.join_stream`).
+A micro-batch goes three steps: every row's outcome; what is answered in which order (`Asked`); one compiled
+loop over versions and answers in the order of arrival (`join_stream` in `loops.py`).
 
 Source: semantics.md 2, 4, 6, 7, A, B, C; docs/design/20261121_streaming_state.md.
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def deduplicate_table(config: DeduplicateConfig, rows: pa.Table, is_ordered: bool) -> pa.Table:
-    """See `udtf.operators.deduplicate.deduplicate_table`."""
+    """See `udtf.operators.deduplicate.batch.deduplicate_table`."""
     keys = key_columns(rows, config.n_keys)
     order = np.arange(len(rows)) if is_ordered else _arrival_order(rows)
     arrivals = _arrivals(config, rows, keys, order)

@@ -1,4 +1,4 @@
-"""Sliding windows of sorted rows, two pointers over the rows of a key: compiled by `window_aggregate_compiled`.
+"""Sliding windows of sorted rows, two pointers over the rows of a key: compiled by `compiled.py`.
 
 The windows of a key are the different sets of rows that lie within `size` of each other as time goes on: they change
 where a row comes, which is the end of [t - size, t], and right after a row has left, which is the end of

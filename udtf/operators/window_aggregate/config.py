@@ -146,7 +146,7 @@ def _require(name: str, value: Any, holds: bool, wanted: str) -> None:
 
 # Which aggregations of live streams run compiled, and as which folds. Imports nothing that costs time: planners ask.
 #
-# What is not compiled runs record by record, see `window_aggregate_stream_rows`.
+# What is not compiled runs record by record, see `row_by_row.py`.
 
 
 #: Types of the columns of the arguments, aggregate by aggregate.

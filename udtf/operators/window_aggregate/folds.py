@@ -1,8 +1,8 @@
-"""Folding of rows into the states of aggregates, one row after the other: compiled by `window_aggregate_compiled`.
+"""Folding of rows into the states of aggregates, one row after the other: compiled by `compiled.py`.
 
 A state is a few numbers of a slot's row in `ints` and `floats`; its first int counts the arguments that were folded.
 Folding is strictly in the order of arrival, so that sums of floats do not depend on how batches are cut. This file
-imports nothing of the house, see `as_of_kernel`.
+imports nothing of ours, see `udtf.numba_cache`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loops of an aggregation over the rows of a micro-batch: compiled by `window_aggregate_compiled`.
+"""The loops of an aggregation over the rows of a micro-batch: compiled by `compiled.py`.
 
 Per row, in the order of arrival: stream time, its windows, then the windows that it closes. Source: semantics.md 11 to
 14, B3, B9.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Slots of open windows, and the loops that open, find and close them: compiled by `window_aggregate_compiled`.
+# Slots of open windows, and the loops that open, find and close them: compiled by `compiled.py`.
 #
 # A window of a key is a slot. Time windows are found by (code of the key, end) in an open addressing table; sessions
 # hang in a list per key, the latest first. All that can close is in a heap by its end; where a session has grown
@@ -291,7 +291,7 @@ def replaced(state: Any, clock: Any, code: int, start: Any, end: Any, folds: Any
     return -1
 
 
-# A micro-batch as the loops see it, and what they do to one window: compiled by `window_aggregate_compiled`.
+# A micro-batch as the loops see it, and what they do to one window: compiled by `compiled.py`.
 
 
 # What `Shape.kind` can be.
@@ -418,7 +418,7 @@ def note(found: Any, clock: Any, row: int, slots: Any, slot: int, was: bool, is_
     found.updates[update, WAS], found.updates[update, IS] = int(was), int(is_there)
 
 
-# The loop's part for sessions: compiled by `window_aggregate_compiled`. Source: semantics.md 13.6 to 13.8, B3, B4.
+# The loop's part for sessions: compiled by `compiled.py`. Source: semantics.md 13.6 to 13.8, B3, B4.
 
 
 def add_to_session(row: int, time: Any, batch: Any, state: Any, found: Any, shape: Any, folds: Any, clock: Any) -> int:

@@ -1,7 +1,7 @@
 """Aggregation of a live stream, one task, whole micro-batches at a time, compiled; answers as `WindowAggregateLogic`.
 
 What is compiled is said by `window_aggregate_stream_plan.is_compiled`; for the rest there is
-`window_aggregate_stream_rows`. Source: KIP-328, semantics.md 11 to 14, 17, A and B; docs/design/20261121_windows.md.
+`row_by_row.py`. Source: KIP-328, semantics.md 11 to 14, 17, A and B; docs/design/20261121_windows.md.
 """
 
 from __future__ import annotations
