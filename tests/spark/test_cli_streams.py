@@ -121,6 +121,7 @@ def test_options_that_do_not_fit_are_explained(tmp_path: Path) -> None:
     assert (code, "[STREAMING.NOT_LIVE]" in stderr) == (1, True)
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_the_command_in_a_process_of_its_own(tmp_path: Path) -> None:
     """The signal comes when the first rows were written."""
     script, place = tmp_path / "live.sql", tmp_path / "out"

@@ -95,6 +95,7 @@ def test_server_says_that_it_asks_for_users(server: ServerProcess) -> None:
     assert f"JDBC, ODBC jdbc:hive2://0.0.0.0:{server.thrift}/default (TLS)" in server.said
 
 
+@pytest.mark.full
 def test_a_user_comes_in_by_jdbc_and_statements_end_in_time(server: ServerProcess) -> None:
     with closing(jdbc(server, "anna", PASSWORD)) as client:
         assert rows(client, "SELECT 6 * 7") == [(42,)]

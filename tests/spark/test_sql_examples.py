@@ -118,6 +118,7 @@ def test_delay_by_weather(spark: SparkSession, data: Path, oracle: duckdb.DuckDB
         assert row[3:] == pytest.approx((delay, cancelled), abs=0.051)
 
 
+@pytest.mark.full
 def test_known_as_of(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyConnection) -> None:
     (table,) = answers(spark, "known_as_of.sql", data)
     # Known an hour before is what was observed 80 minutes before: the report comes 20 minutes after the observation.

@@ -135,6 +135,7 @@ def test_the_checkpoint_of_another_query_is_refused(spark: SparkSession, tmp_pat
         query.run()
 
 
+@pytest.mark.full
 def test_an_operator_follows_another(spark: SparkSession, tmp_path: Path) -> None:
     class Chained(Query):
         def frame(self) -> DataFrame:

@@ -95,6 +95,7 @@ spark.stop()
 """
 
 
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.skipif(
