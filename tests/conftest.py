@@ -40,6 +40,7 @@ COMPAT_LIVE = re.compile(
     r"test_answers_and_metrics_across_micro_batches|test_live\[(as_of_join/grace_zero|deduplicate/twice|suppress/full_spills|upsert_table/further|"
     r"window_aggregate/(averages|session_merge))"
 )
+NOT_COMPAT = "test_enable_teaches_a_session_made_elsewhere"  # a process of its own: the same call as in this one
 
 # What takes longest goes first: of several processes none then waits for another at the end.
 LONG = ("tests/spark/test_kills.py", "tests/semantics/test_semantics.py", "tests/spark/test_serve.py")
@@ -93,8 +94,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         file = item.location[0]
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-        if item.get_closest_marker("spark") and (file in COMPAT or COMPAT_LIVE.search(item.name)):
+        if item.get_closest_marker("spark") and _is_compat(file, item.name):
             item.add_marker("compat")
+
+
+def _is_compat(file: str, name: str) -> bool:
+    return name != NOT_COMPAT and (file in COMPAT or bool(COMPAT_LIVE.search(name)))
 
 
 @pytest.fixture(scope="session")
