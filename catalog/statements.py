@@ -156,7 +156,7 @@ def create_source_view(name: str, query: str, owner: str, *, temporary: bool) ->
 
 def source_options(definition: Definition) -> dict[str, str]:
     """The OPTIONS; a relative path is meant from where the user is, not from the warehouse."""
-    return {key: _absolute(value) if key.lower() == "path" else value for key, value in definition.options}
+    return {key: absolute(value) if key.lower() == "path" else value for key, value in definition.options}
 
 
 def show_query(entries: Iterable[Entry]) -> str:
@@ -199,5 +199,10 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
     return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in pairs)
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
+    """A path as it is meant from where the user is.
+
+    >>> absolute("s3a://bucket/x"), absolute("/x")
+    ('s3a://bucket/x', '/x')
+    """
     return path if ":" in path or path.startswith("/") else os.path.abspath(path)

@@ -143,3 +143,13 @@ class OperatorError(TemporalRuntimeError):
         """A sum or an average does not fit the type of its result (Spark's ANSI mode)."""
         text = f"{function} overflows {data_type}; cast its argument to a wider type"
         return cls("OPERATOR.ARITHMETIC_OVERFLOW", text)
+
+
+def require(config: object, name: str, holds: bool, wanted: str) -> None:
+    """Refuse the option `name` of a configuration unless its value `holds`.
+
+    Raises:
+        OperatorError: `OPERATOR.INVALID_OPTION`.
+    """
+    if not holds:
+        raise OperatorError.invalid_option(name, getattr(config, name), wanted)

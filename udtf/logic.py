@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from udtf.record import LateRow
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from udtf.metrics import Metrics
-    from udtf.record import Change, LateRow, Row, Update
+    from udtf.record import Change, Row, Update
+    from udtf.time import Micros, StreamTime
 
 
 @dataclass
@@ -34,6 +37,10 @@ class Emission:
     updates: list[Update] = field(default_factory=list)
     late: list[LateRow] = field(default_factory=list)
     metrics: Mapping[str, int] = field(default_factory=dict)
+
+    def refuse(self, row: Row, time: Micros | None, reason: str, operator: str, clock: StreamTime) -> None:
+        """Keep a refused row with how late its time was (B7)."""
+        self.late.append(LateRow(row, reason, operator, clock.now_us, clock.lateness_us(time)))
 
 
 class Snapshotable(Protocol):

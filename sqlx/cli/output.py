@@ -25,7 +25,7 @@ out = Console(highlight=False, markup=False)
 err = Console(stderr=True, highlight=False, markup=False)
 
 _NARROWEST = 8
-_WIDEST = 60
+WIDEST = 60
 _BETWEEN = 3
 """What the box puts between two columns."""
 
@@ -91,17 +91,17 @@ def show(result: Result) -> None:
     if not out.is_terminal:
         _print_table(result, widths, sum(widths) + _BETWEEN * (len(widths) + 1))
     else:
-        fitted = fit([min(width, _WIDEST) for width in widths], out.width)
+        fitted = fit([min(width, WIDEST) for width in widths], out.width)
         _print_table(result, fitted, out.width)
         if len(fitted) < len(widths):
             note(f"… and {len(widths) - len(fitted)} more columns: {', '.join(result.names[len(fitted) :])}")
-    note(_count(result))
+    note(count(result))
 
 
 def natural_widths(result: Result) -> list[int]:
     """The terminal cells that each column asks for."""
     cells = zip(result.names, *result.rows, strict=True)
-    return [max(cell_len(_shown(cell)) for cell in column) for column in cells]
+    return [max(cell_len(shown(cell)) for cell in column) for column in cells]
 
 
 def fit(widths: Sequence[int], room: int) -> list[int]:
@@ -129,19 +129,25 @@ def _print_table(result: Result, widths: Sequence[int], room: int) -> None:
         justify = "right" if is_number else "left"
         table.add_column(Text(name), justify=justify, width=width, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
     for row in result.rows:
-        table.add_row(*[Text(_shown(v), style="dim" if v is None else "") for v in row[: len(widths)]])
+        table.add_row(*[Text(shown(v), style="dim" if v is None else "") for v in row[: len(widths)]])
     terminal, out.width = out.width, room
     out.print(table)
     out.width = terminal
 
 
-def _shown(cell: str | None) -> str:
+def shown(cell: str | None) -> str:
+    """A cell on one line."""
     return "NULL" if cell is None else cell.replace("\n", "⏎")
 
 
-def _count(result: Result) -> str:
-    count = len(result.rows)
-    rows = f"{count:,} row{'' if count == 1 else 's'}"
+def count(result: Result) -> str:
+    """How many rows are shown, and whether there are more.
+
+    >>> count(Result(("a",), (True,), (("1",),), has_more=False))
+    '1 row'
+    """
+    number = len(result.rows)
+    rows = f"{number:,} row{'' if number == 1 else 's'}"
     return f"the first {rows}; --limit shows more" if result.has_more else rows
 
 

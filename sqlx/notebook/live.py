@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from sqlx.cli.output import Result, fetch
+from sqlx.cli.output import Result, count, fetch
 from sqlx.cli.streams import size, span, summary
-from sqlx.notebook.tables import count, html_table, text_table
+from sqlx.notebook.tables import html_table, text_table
 from sqlx.streaming.registry import RunningQuery
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 
-from sqlx.cli.output import Result, natural_widths
+from sqlx.cli.output import WIDEST, Result, count, natural_widths, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WIDEST = 60
 _NULL = '<span style="opacity: 0.5">NULL</span>'
 
 
@@ -74,7 +73,7 @@ def text_table(result: Result) -> str:
 
 
 def _lines(result: Result) -> Iterator[str]:
-    widths = [min(width, _WIDEST) for width in natural_widths(result)]
+    widths = [min(width, WIDEST) for width in natural_widths(result)]
     yield _line(result.names, widths, result.is_number)
     yield "  ".join("─" * width for width in widths)
     for row in result.rows:
@@ -85,20 +84,9 @@ def _lines(result: Result) -> Iterator[str]:
 def _line(cells: tuple[str | None, ...], widths: list[int], is_number: tuple[bool, ...]) -> str:
     placed = []
     for cell, width, right in zip(cells, widths, is_number, strict=True):
-        text = "NULL" if cell is None else cell.replace("\n", "⏎")
+        text = shown(cell)
         if cell_len(text) > width:
             text = set_cell_size(text, width - 1) + "…"
         space = " " * (width - cell_len(text))
         placed.append(space + text if right else text + space)
     return "  ".join(placed).rstrip()
-
-
-def count(result: Result) -> str:
-    """How many rows are shown, and whether there are more.
-
-    >>> count(Result(("a",), (True,), (("1",),), has_more=False))
-    '1 row'
-    """
-    number = len(result.rows)
-    rows = f"{number:,} row{'' if number == 1 else 's'}"
-    return f"the first {rows}; --limit shows more" if result.has_more else rows

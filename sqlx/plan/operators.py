@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Operator, Suppress, TableChanges, TableLookup
@@ -39,6 +39,7 @@ def _never(reason: str) -> Missing:
 
 
 _LIVE_ONLY = _never("bounded rows have one current state, which plain Spark SQL reads")
+_ALL_FINAL = _never("over bounded rows every result is final, and none waits")
 
 
 @dataclass(frozen=True)
@@ -121,15 +122,15 @@ DESCRIPTORS = (
         name="suppress",
         node=Suppress,
         clauses=("EMIT EVERY",),
-        batch=_never("over bounded rows every result is final, and none waits"),
-        text=_never("over bounded rows every result is final, and none waits"),
+        batch=_ALL_FINAL,
+        text=_ALL_FINAL,
         live="sqlx.spark.stream:suppress",
         replay="sqlx.replay.hosts:suppress",
         explain="sqlx.sessions.explain:suppress",
     ),
 )
 
-EXECUTORS: tuple[Executor, ...] = ("batch", "text", "live", "replay", "explain")
+EXECUTORS: tuple[Executor, ...] = get_args(Executor)
 _BY_NODE = {descriptor.node: descriptor for descriptor in DESCRIPTORS}
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 
 from catalog.spark import analysis_error
+from catalog.statements import absolute
 from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
 from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
@@ -30,7 +31,7 @@ from sqlx.streaming.sinks import (
     find_sink,
     united,
 )
-from sqlx.streaming.tables import Folder, StreamTable, TableName, absolute, columns_of, qualified
+from sqlx.streaming.tables import Folder, StreamTable, TableName, columns_of, qualified
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.definitions import name_parts, name_text, part_text
 from catalog.entries import Column
 from catalog.spark import type_text
-from catalog.statements import literal
+from catalog.statements import absolute, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,15 +87,6 @@ class Folder:
 
     def _inside(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._folder, name)
-
-
-def absolute(path: str) -> str:
-    """A path as it is meant from where the user is.
-
-    >>> absolute("s3a://bucket/x"), absolute("/x")
-    ('s3a://bucket/x', '/x')
-    """
-    return path if ":" in path or path.startswith("/") else os.path.abspath(path)
 
 
 #: The property of a table that says which checkpoint its rows come from.

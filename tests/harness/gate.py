@@ -30,12 +30,8 @@ _LIVE_ONLY = re.compile(
 def reached_in_batch(plan: Plan) -> set[str]:
     """What a plan reaches where its rows are bounded."""
     slides = any(isinstance(node, Aggregation) and node.config.window.kind == "sliding" for node in plan.operators())
-    found = {word for word in reached(plan) if not _LIVE_ONLY.search(word)}
-    return (
-        found
-        if slides
-        else {word for word in found if not word.startswith(("Aggregation", "Suppress", "TableChanges"))}
-    )
+    plain = () if slides else ("Aggregation", "Suppress", "TableChanges")  # Spark's own windows answer those in batch
+    return {word for word in reached(plan) if not _LIVE_ONLY.search(word) and not word.startswith(plain)}
 
 
 def reached(plan: Plan) -> set[str]:

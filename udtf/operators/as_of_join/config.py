@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Final
 
-from udtf.errors import OperatorError
+from udtf.errors import OperatorError, require
 from udtf.operators.as_of_join import rules as kernel
 from udtf.rules import limit
 from udtf.time import Micros
@@ -53,11 +53,11 @@ class AsOfJoinConfig:
     name: str = "as_of_join"
 
     def __post_init__(self) -> None:
-        _require(self, "join", self.join in ("inner", "left"), "'inner' or 'left'")
-        _require(self, "direction", self.direction in DIRECTIONS, "'backward', 'forward' or 'nearest'")
+        require(self, "join", self.join in ("inner", "left"), "'inner' or 'left'")
+        require(self, "direction", self.direction in DIRECTIONS, "'backward', 'forward' or 'nearest'")
         for name in ("tolerance_us", "grace_us", "retention_us", "left_max_future_us", "right_max_future_us"):
             value = getattr(self, name)
-            _require(self, name, value is None or value >= 0, "None or >= 0")
+            require(self, name, value is None or value >= 0, "None or >= 0")
 
     @property
     def is_left(self) -> bool:
@@ -100,8 +100,3 @@ class AsOfJoinConfig:
     def right_limits(self) -> tuple[int, int]:
         """Greatest future and retention of table rows as the kernel takes them."""
         return limit(self.right_max_future_us), limit(self.retention_us)
-
-
-def _require(config: AsOfJoinConfig, name: str, holds: bool, wanted: str) -> None:
-    if not holds:
-        raise OperatorError.invalid_option(name, getattr(config, name), wanted)

@@ -13,7 +13,7 @@ from udtf.logic import Emission
 from udtf.metrics import Metrics
 from udtf.operators.as_of_join import rules as kernel
 from udtf.operators.as_of_join.config import DIRECTIONS, AsOfJoinConfig
-from udtf.record import Change, LateRow, Row, canonical_key, ties_key
+from udtf.record import Change, Row, canonical_key, ties_key
 from udtf.rules import limit
 from udtf.state.buffer import TimeOrderedBuffer
 from udtf.state.snapshot import seal, unseal
@@ -200,8 +200,7 @@ class AsOfJoinLogic:
 
     def _refuse(self, row: Row, reason: str, clock: StreamTime) -> None:
         self.metrics.add(reason)
-        late = LateRow(row, reason, self.config.name, clock.now_us, clock.lateness_us(row.time))
-        self._emission.late.append(late)
+        self._emission.refuse(row, row.time, reason, self.config.name, clock)
 
 
 def _known_at(versions: Versions, known: Micros | None) -> Versions:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.arrays import ints_of, one_chunk, presence_of
+from udtf.columns.batch import keys_of
 from udtf.columns.keys import Keys
 from udtf.operators.deduplicate.stream import (
     Arrivals,
@@ -17,7 +18,6 @@ from udtf.operators.deduplicate.stream import (
     Store,
     are_equal,
     ints,
-    key_columns,
     keyless,
     sequence_codes,
     time_column,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def deduplicate_table(config: DeduplicateConfig, rows: pa.Table, is_ordered: bool) -> pa.Table:
     """See `udtf.operators.deduplicate.batch.deduplicate_table`."""
-    keys = key_columns(rows, config.n_keys)
+    keys = keys_of(rows, config.n_keys)
     order = np.arange(len(rows)) if is_ordered else _arrival_order(rows)
     arrivals = _arrivals(config, rows, keys, order)
     outcomes = _decide(config, arrivals, keys, order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields
 
-from udtf.errors import OperatorError
+from udtf.errors import OperatorError, require
 from udtf.time import Micros
 
 
@@ -35,12 +35,12 @@ class DeduplicateConfig:
     name: str = "deduplicate"
 
     def __post_init__(self) -> None:
-        _require(self, "interval_us", self.interval_us >= 0, ">= 0")
-        _require(self, "keep", self.keep in ("first", "last"), "'first' or 'last'")
-        _require(self, "late", self.late in (None, "forward", "drop", "to"), "'forward', 'drop' or 'to'")
+        require(self, "interval_us", self.interval_us >= 0, ">= 0")
+        require(self, "keep", self.keep in ("first", "last"), "'first' or 'last'")
+        require(self, "late", self.late in (None, "forward", "drop", "to"), "'forward', 'drop' or 'to'")
         # The last of a group that is complete was given out: a late row cannot become the last of it any more.
-        _require(self, "late", (self.keep, self.late) != ("last", "forward"), "'drop' or 'to' with keep='last'")
-        _require(self, "max_future_us", self.max_future_us is None or self.max_future_us >= 0, "None or >= 0")
+        require(self, "late", (self.keep, self.late) != ("last", "forward"), "'drop' or 'to' with keep='last'")
+        require(self, "max_future_us", self.max_future_us is None or self.max_future_us >= 0, "None or >= 0")
 
     @property
     def keeps_last(self) -> bool:
@@ -69,8 +69,3 @@ class DeduplicateConfig:
             raise OperatorError.invalid_option("options", unknown, "names of DeduplicateConfig")
         options["columns"] = tuple(options.get("columns", ()))
         return cls(**options)
-
-
-def _require(config: DeduplicateConfig, name: str, holds: bool, wanted: str) -> None:
-    if not holds:
-        raise OperatorError.invalid_option(name, getattr(config, name), wanted)

@@ -13,7 +13,7 @@ from udtf.logic import Emission
 from udtf.metrics import Metrics
 from udtf.operators.deduplicate import rules as kernel
 from udtf.operators.deduplicate.config import DeduplicateConfig
-from udtf.record import Change, Key, LateRow, Row, canonical_key, order_key
+from udtf.record import Change, Key, Row, canonical_key, order_key
 from udtf.state.buffer import stored_bytes
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros, StreamTime
@@ -150,9 +150,7 @@ class DeduplicateLogic:
 
     def _refuse(self, row: Row, reason: str) -> None:
         self.metrics.add(reason)
-        lateness_us = self._stream_time.lateness_us(row.time)
-        late = LateRow(row, reason, self.config.name, self._stream_time.now_us, lateness_us)
-        self._emission.late.append(late)
+        self._emission.refuse(row, row.time, reason, self.config.name, self._stream_time)
 
 
 def _is_same(one: Row, other: Row) -> bool:

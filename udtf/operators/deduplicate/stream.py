@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from udtf import rules
 from udtf.columns.arrays import floats_of, hashable, ints_of, one_chunk, presence_of
+from udtf.columns.batch import keys_of
 from udtf.logic import Segment, StreamEmission
 from udtf.operators.deduplicate import compiled
 from udtf.operators.deduplicate import rules as kernel
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
 NO_SEQUENCE: Final = -(2**63)
 _STEP: Final = 0x1E3779B97F4A7C15
 _WRAP: Final = 2**64
-
-
-def key_columns(rows: pa.Table, n_keys: int) -> list[pa.Array]:
-    """The BY columns."""
-    return [one_chunk(rows[f"__k{number}"]) for number in range(n_keys)]
 
 
 def time_column(rows: pa.Table) -> pa.Array:
@@ -500,7 +496,7 @@ class DeduplicateStream:
     def _decide(self, rows: pa.Table, kept: pa.Table, first: int) -> Outcomes:
         """Judge the rows by hash, and prove that no two keys shared one."""
         arrivals = self._arrivals(rows, kept, first)
-        keys = key_columns(kept, self.config.n_keys)
+        keys = keys_of(kept, self.config.n_keys)
         if self._known is not None:
             arrivals.ids = self._known.ids(python_keys([key.slice(first) for key in keys]), arrivals.ids)
             return self._store.decide(arrivals, first)
@@ -521,7 +517,7 @@ class DeduplicateStream:
                 self._store.identify(codes)
             sequences = codes[first:]
         present = presence_of(times)
-        missing = keyless([column.slice(first) for column in key_columns(kept, self.config.n_keys)])
+        missing = keyless([column.slice(first) for column in keys_of(kept, self.config.n_keys)])
         return Arrivals(ints(rows["__hash"]), ints(times), ~present, missing, sequences)
 
     def _learn_keys(self) -> None:
@@ -532,7 +528,7 @@ class DeduplicateStream:
             return
         ids, _, refs = self._store.entries(live)
         stored = self._rows.take(pa.array(refs))
-        self._known = KnownKeys(python_keys(key_columns(stored, self.config.n_keys)), ids.tolist())
+        self._known = KnownKeys(python_keys(keys_of(stored, self.config.n_keys)), ids.tolist())
 
     # state
 

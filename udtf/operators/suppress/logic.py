@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from udtf.columns.records import RecordBacked, as_table, key_columns, keys_in, times_of
-from udtf.errors import OperatorError
+from udtf.errors import OperatorError, require
 from udtf.logic import Emission, StreamEmission
 from udtf.metrics import Metrics
 from udtf.record import Key, Update, canonical_key, order_key
@@ -48,12 +48,12 @@ class SuppressConfig:
     name: str = "suppress"
 
     def __post_init__(self) -> None:
-        _require("wait_us", self.wait_us, self.wait_us >= 0, ">= 0")
-        _require("when_full", self.when_full, self.when_full in ("emit", "fail", "spill"), "'emit', 'fail' or 'spill'")
-        _require("by_window", self.by_window, self.by_window in (None, "time", "session"), "'time', 'session' or None")
+        require(self, "wait_us", self.wait_us >= 0, ">= 0")
+        require(self, "when_full", self.when_full in ("emit", "fail", "spill"), "'emit', 'fail' or 'spill'")
+        require(self, "by_window", self.by_window in (None, "time", "session"), "'time', 'session' or None")
         for name in ("max_rows", "max_bytes"):
             value = getattr(self, name)
-            _require(name, value, value is None or value >= 0, "None or >= 0")
+            require(self, name, value is None or value >= 0, "None or >= 0")
 
 
 class _Entry(NamedTuple):
@@ -204,11 +204,6 @@ class SuppressLogic:
             self.metrics.set("spilled_rows", max(0, len(self._entries) - self.config.max_rows))
         self._emission.metrics = self.metrics.since(before)
         return self._emission
-
-
-def _require(name: str, value: Any, holds: bool, wanted: str) -> None:
-    if not holds:
-        raise OperatorError.invalid_option(name, value, wanted)
 
 
 # Suppression of a live table's updates: `SuppressLogic`, called with whole micro-batches.

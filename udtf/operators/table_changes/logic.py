@@ -24,7 +24,7 @@ from udtf.columns.records import (
 )
 from udtf.logic import Emission, StreamEmission
 from udtf.metrics import Metrics
-from udtf.record import Key, LateRow, Row, Update, canonical_key
+from udtf.record import Key, Row, Update, canonical_key
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros, StreamTime
 
@@ -108,8 +108,7 @@ class TableChangesLogic:
 
     def _refuse(self, row: Row, reason: str) -> None:
         self.metrics.add(reason)
-        lateness_us = self._stream_time.lateness_us(row.time)
-        self._emission.late.append(LateRow(row, reason, self.config.name, self._stream_time.now_us, lateness_us))
+        self._emission.refuse(row, row.time, reason, self.config.name, self._stream_time)
 
 
 # The updates of an upsert table, live: `TableChangesLogic`, called with whole micro-batches.

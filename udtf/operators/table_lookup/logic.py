@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from udtf.errors import OperatorError
+from udtf.errors import require
 from udtf.logic import Emission
 from udtf.metrics import Metrics
-from udtf.record import Change, Key, LateRow, Row, canonical_key
+from udtf.record import Change, Key, Row, canonical_key
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros, StreamTime
 
@@ -42,8 +42,7 @@ class TableLookupConfig:
     name: str = "table_lookup"
 
     def __post_init__(self) -> None:
-        if self.join not in ("inner", "left"):
-            raise OperatorError.invalid_option("join", self.join, "'inner' or 'left'")
+        require(self, "join", self.join in ("inner", "left"), "'inner' or 'left'")
 
     @property
     def is_left(self) -> bool:
@@ -119,7 +118,5 @@ class TableLookupLogic:
 
     def _refuse(self, row: Row, reason: str) -> bool:
         self.metrics.add(reason)
-        clock = self._clocks[row.side]
-        late = LateRow(row, reason, self.config.name, clock.now_us, clock.lateness_us(row.event_time))
-        self._emission.late.append(late)
+        self._emission.refuse(row, row.event_time, reason, self.config.name, self._clocks[row.side])
         return False

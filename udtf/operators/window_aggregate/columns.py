@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.columns.arrays import one_chunk
+from udtf.columns.arrays import ints_of, one_chunk, truth_of
 from udtf.columns.batch import is_present
 from udtf.errors import OperatorError
 from udtf.operators.window_aggregate import folds
@@ -63,9 +63,9 @@ class Aggregates:
                 if column.null_count:
                     counted[number] &= is_present(column)
             if aggregate.has_filter:
-                counted[number] &= _truth(one_chunk(rows[f"__a{number}_f"]))
+                counted[number] &= truth_of(one_chunk(rows[f"__a{number}_f"]))
             if fold.function == "count_if":
-                counted[number] &= _truth(columns[0])
+                counted[number] &= truth_of(columns[0])
             if fold.takes_floats:
                 floats.append(_floats(columns[0]))
             elif fold.takes_ints:
@@ -96,26 +96,14 @@ class Aggregates:
         return columns
 
 
-def _truth(column: pa.Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
-    return found
-
-
 def _ints(column: pa.Array) -> NDArray[np.int64]:
     """Integers, or what is one in disguise; anything at NULLs."""
     kind = column.type
     if pa.types.is_decimal128(kind):
         words = np.frombuffer(column.buffers()[1] or b"", np.int64)
         return words[2 * column.offset : 2 * (column.offset + len(column)) : 2]
-    if pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
-    elif pa.types.is_date32(kind):
-        column = column.view(pa.int32())
-    elif pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    if column.null_count:
-        column = pc.fill_null(column, 0)
-    values: NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    values = ints_of(column)
+    assert values is not None, "folds over ints are chosen for types that are one in disguise"
     return values
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from udtf.errors import OperatorError
+from udtf.errors import OperatorError, require
 from udtf.operators.window_aggregate import folds, loops
 from udtf.operators.window_aggregate.loops import Shape
 from udtf.time import Micros
@@ -37,10 +37,10 @@ class Window:
     offset_us: Micros = 0
 
     def __post_init__(self) -> None:
-        _require("kind", self.kind, self.kind in ("time", "cumulate", "session", "sliding", "none"), "a kind of window")
-        _require("size_us", self.size_us, self.kind == "none" or self.size_us > 0, "> 0")
+        require(self, "kind", self.kind in ("time", "cumulate", "session", "sliding", "none"), "a kind of window")
+        require(self, "size_us", self.kind == "none" or self.size_us > 0, "> 0")
         slides = self.kind in ("time", "cumulate")
-        _require("slide_us", self.slide_us, not slides or 0 < self.slide_us <= self.size_us, "> 0 and <= size_us")
+        require(self, "slide_us", not slides or 0 < self.slide_us <= self.size_us, "> 0 and <= size_us")
 
     @property
     def is_inclusive(self) -> bool:
@@ -99,14 +99,14 @@ class WindowAggregateConfig:
     name: str = "window_aggregate"
 
     def __post_init__(self) -> None:
-        _require("grace_us", self.grace_us, self.grace_us >= 0, ">= 0")
-        _require("emit", self.emit, self.emit in ("final", "changes"), "'final' or 'changes'")
+        require(self, "grace_us", self.grace_us >= 0, ">= 0")
+        require(self, "emit", self.emit in ("final", "changes"), "'final' or 'changes'")
         has_end = self.emit == "changes" or self.window.kind != "none"
-        _require("emit", self.emit, has_end, "'changes' without a window: nothing ever closes")
-        _require("when_full", self.when_full, self.when_full in ("fail", "spill"), "'fail' or 'spill'")
+        require(self, "emit", has_end, "'changes' without a window: nothing ever closes")
+        require(self, "when_full", self.when_full in ("fail", "spill"), "'fail' or 'spill'")
         for name in ("max_rows", "max_bytes", "max_future_us"):
             value = getattr(self, name)
-            _require(name, value, value is None or value >= 0, "None or >= 0")
+            require(self, name, value is None or value >= 0, "None or >= 0")
 
     @property
     def is_final(self) -> bool:
@@ -137,11 +137,6 @@ class WindowAggregateConfig:
         options["window"] = Window(**options.get("window", {}))
         options["aggregates"] = tuple(Aggregate(**a) for a in options.get("aggregates", ()))
         return cls(**options)
-
-
-def _require(name: str, value: Any, holds: bool, wanted: str) -> None:
-    if not holds:
-        raise OperatorError.invalid_option(name, value, wanted)
 
 
 # Which aggregations of live streams run compiled, and as which folds. Imports nothing that costs time: planners ask.

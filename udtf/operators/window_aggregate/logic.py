@@ -16,7 +16,7 @@ from udtf.metrics import Metrics
 from udtf.operators.window_aggregate import rules
 from udtf.operators.window_aggregate.aggregates import Accumulator, Arguments, Evaluate, new_accumulator
 from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
-from udtf.record import Change, Key, LateRow, Row, Update, canonical_key, order_key
+from udtf.record import Change, Key, Row, Update, canonical_key, order_key
 from udtf.state.buffer import bytes_of
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros, StreamTime
@@ -548,9 +548,7 @@ class WindowAggregateLogic:
 
     def _refuse(self, row: Row, reason: str) -> None:
         self.metrics.add(reason)
-        lateness_us = self._stream_time.lateness_us(row.time)
-        late = LateRow(row, reason, self.config.name, self._stream_time.now_us, lateness_us)
-        self._emission.late.append(late)
+        self._emission.refuse(row, row.time, reason, self.config.name, self._stream_time)
 
     def _sent(self, before: dict[str, int]) -> Emission:
         """The emission with its metrics."""
