@@ -45,7 +45,7 @@ spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 
 compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat
-	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics
+	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics tests/properties/test_chains.py
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat

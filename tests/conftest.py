@@ -37,15 +37,19 @@ COMPAT = (
     "tests/spark/test_hook.py",
 )
 COMPAT_LIVE = re.compile(
-    r"test_answers_and_metrics_across_micro_batches|test_live\[(as_of_join/grace_zero|deduplicate/twice|suppress/full_spills|upsert_table/further|"
-    r"window_aggregate/(averages|session_merge))"
+    r"test_answers_and_metrics_across_micro_batches|test_live\[(as_of_join/grace_zero|deduplicate/late_to|suppress/full_spills|"
+    r"window_aggregate/(averages|session_merge))|test_live_is_replay\[6\]"
 )
 NOT_COMPAT = "test_enable_teaches_a_session_made_elsewhere"  # a process of its own: the same call as in this one
 
 # What takes longest goes first: of several processes none then waits for another at the end.
 LONG = ("tests/spark/test_kills.py", "tests/semantics/test_semantics.py", "tests/spark/test_serve.py")
 # The cases of one file that many processes may share; of all other files the tests share what a module has made.
-SHARED = {"tests/semantics/test_semantics.py": 16, "tests/test_worked_examples.py": 4}
+SHARED = {
+    "tests/semantics/test_semantics.py": 16,
+    "tests/properties/test_chains.py": 8,
+    "tests/test_worked_examples.py": 4,
+}
 _GIB_A_PROCESS = 6  # a driver's JVM, its Python workers, and DuckDB beside them
 
 

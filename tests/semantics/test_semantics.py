@@ -14,7 +14,7 @@ import pytest
 
 from sqlx.replay.script import read_script
 from sqlx.testing.slt import Answer, Case, case_files, complete_file, read_case, records_of, run_case
-from tests.harness.gate import GATE, chosen, in_gate, reached, reached_in_batch
+from tests.harness.gate import GATE, chosen, in_gate, reached, reached_by_chains, reached_in_batch
 from tests.harness.slt_live import check_live
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def test_every_case_says_what_it_shows() -> None:
 
 def test_the_gate_runs_of_each_option_a_case_on_spark(golden: Callable[[Path, str], None]) -> None:
     found = {}
-    for mode, reach in (("batch", reached_in_batch), ("live", reached)):
+    for mode, reach, others in (("batch", reached_in_batch, set()), ("live", reached, reached_by_chains())):
         cases = [case for case in CASES if mode in case.modes]
         plain = {name_of(case): case.script for case in cases if "replay" in case.modes and not case.condition}
-        others = [name_of(case) for case in cases if name_of(case) not in plain]
-        found[mode] = sorted([*chosen(plain, reach), *others])
+        unnamed = [name_of(case) for case in cases if name_of(case) not in plain]
+        found[mode] = sorted([*chosen(plain, reach, others), *unnamed])
     golden(GATE, json.dumps(found, indent=1) + "\n")

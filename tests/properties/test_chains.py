@@ -1,0 +1,25 @@
+"""Every operator behind every other, with options drawn at random: live on Spark answers as replay does.
+
+The gate runs some seeds, `make test-all` five hundred. Source: the law of the house; semantics.md 1.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.harness.chains import GATE, program
+from tests.harness.slt_live import check_live
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEEDS = 500
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[] if n in GATE else [pytest.mark.full]) for n in range(SEEDS)])
+def test_live_is_replay(spark: SparkSession, seed: int) -> None:
+    chain = program(seed)
+    check_live(spark, chain.text, chain.records, chain.sizes)
