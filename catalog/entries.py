@@ -10,10 +10,15 @@ Kind = Literal["stream", "versioned", "upsert"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name and its Spark type as DDL text (``bigint``, ``struct<a:int>``)."""
+    """A column: its name and its Spark type as DDL text (``bigint``, ``struct<a:int>``).
+
+    Attributes:
+        char_length: of a CHAR column its length: Spark shows it as a string, and compares it padded. Else 0.
+    """
 
     name: str
     type: str
+    char_length: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

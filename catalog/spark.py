@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from catalog.binding import AnalysisError
 from catalog.definitions import Definition, Drop, Show, name_parts, part_text, shown_name
@@ -292,4 +292,10 @@ def type_text(data_type: DataType) -> str:
 def columns_of(java_schema: Any) -> tuple[Column, ...]:
     """The columns of a schema of the JVM."""
     schema = StructType.fromJson(json.loads(java_schema.json()))
-    return tuple(Column(f.name, type_text(f.dataType)) for f in schema.fields)
+    return tuple(Column(f.name, type_text(f.dataType), _char_length(f)) for f in schema.fields)
+
+
+def _char_length(field: StructField) -> int:
+    """The length of a CHAR column, which Spark keeps beside the type that it shows; else 0."""
+    found = re.fullmatch(r"char\((\d+)\)", field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    return int(found[1]) if found else 0

@@ -116,9 +116,13 @@ class Binder(Protocol):
 
     Attributes:
         carries_row_order: live rows carry event time and order of arrival along in a hidden column.
+        case_sensitive: names that differ in case only are two names.
     """
 
     carries_row_order: bool
+
+    @property
+    def case_sensitive(self) -> bool: ...
 
     def entry(self, parts: tuple[str, ...]) -> Entry | None:
         """The definition of that (qualified) name in our catalog, or None."""

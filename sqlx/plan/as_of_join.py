@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from sqlx.bind.comparison import check_collation
 from sqlx.errors import BindError, TemporalParseError
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, Projection, result_columns, text_of
@@ -56,6 +57,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         left_side, right_side = self._sides([text for text, _ in ties])
         config = self._config(tuple(order for _, order in ties))
         left, right = left_side.fragment(), right_side.fragment()
+        self.check_carried(left, right)
         columns = result_columns(left, right, config.with_reason)
         table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
         late_to, names = self.clause.late_to, self.inputs.shown_names()
@@ -94,6 +96,9 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             side.add(carried)
             side.add(payload)
         self.cast_keys(left, right)
+        by = self.clause.options.get("TIES BY", self.clause.head).pair
+        for tie in [name for name in right.items if name.startswith("__tie")]:
+            check_collation(self.text, by, right.items[tie], right.type_of(tie))
         self._cast_times(left, right)
         if self.clause.known is not None:
             self._cast_known(left, right)
@@ -187,6 +192,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         if self.clause.tolerance_us is not None and common not in _TIME_TYPES:
             span = self.clause.options["TOLERANCE"].pair
             raise BindError("AS_OF_JOIN.TOLERANCE_TYPE", self.text, span, type=common.upper())
+        check_collation(self.text, (self.clause.time or self.clause.head).pair, self.as_of, common)
         is_event_time = left.items.get("__event_time") == self.as_of
         left.cast("__as_of", common)
         right.cast("__time", common)

@@ -11,6 +11,7 @@ from typing import NoReturn
 from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
 from sqlx.bind.binder import ROW, RowOrder
+from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key
 from sqlx.bind.reads import live_read
 from sqlx.bind.refusals import refused
 from sqlx.bind.right_side import arrival_of
@@ -77,6 +78,8 @@ class DeduplicateBuilder:
         Raises:
             BindError: the clause does not fit the relation.
         """
+        if self.binder.case_sensitive:
+            check_case(self.text, self.clause.head.pair, self.inputs.shown.columns)
         keys = [self._expression(span) for span in self.clause.by]
         time = self._time()
         self._check_keys(keys)
@@ -95,6 +98,8 @@ class DeduplicateBuilder:
         output = tuple(c for c in columns if c.name in payload)
         if arrival is not None:
             output, payload = with_row_order(output, columns), (*payload, "__event_time")
+        carried = zip((c.name for c in self.inputs.needed), (c.type for c in output), strict=False)
+        check_carried(self.text, self.clause.head.pair, carried)
         fragment, shown_name = Fragment(sql, columns), self.inputs.shown.name
         names = tuple(column.name for column in self.inputs.needed)
         config, late_to = self._config(payload), self.clause.late_to
@@ -146,12 +151,13 @@ class DeduplicateBuilder:
         """Every type that can be compared for equality can be a key.
 
         Raises:
-            BindError: one cannot.
+            BindError, UnsupportedError: one cannot.
         """
         types = self._columns(self.inputs.query([f"{key} AS __x{n}" for n, key in enumerate(keys)]))
         for key, column, span in zip(keys, types, self.clause.by, strict=True):
-            if "map<" in column.type or "variant" in column.type or column.type in ("interval", "void"):
+            if not is_key(column.type) or column.type == "void":
                 raise BindError("DEDUPLICATE.KEY_TYPE", self.text, span.pair, key=key, type=column.type.upper())
+            check_collation(self.text, span.pair, key, column.type)
 
     def _columns(self, sql: str) -> tuple[Column, ...]:
         columns = self.binder.columns(sql)

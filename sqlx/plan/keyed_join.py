@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import Binder, RowOrder, is_order, is_row_order
+from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key, padded
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed, stars
 from sqlx.bind.scope import Reference, RelationScope, Scope, Side
@@ -159,6 +160,9 @@ class KeyedJoinBuilder:
             BindError, UnsupportedError: what was written cannot be joined so.
         """
         self.check_kind()
+        if self.binder.case_sensitive:
+            check_case(self.text, self.join.span.pair, [c for r in self.inputs.left for c in r.columns])
+            check_case(self.text, self.join.span.pair, self.inputs.right.columns)
         self.read_condition()
 
     def notes(self) -> list[str]:
@@ -289,7 +293,7 @@ class KeyedJoinBuilder:
         """
         for key in [name for name in left.items if name.startswith("__k") and name[3:].isdigit()]:
             common = self.common(left.type_of(key), right.type_of(key))
-            if common is None or common.startswith(("map<", "variant")):
+            if common is None or not is_key(common):
                 raise BindError(
                     "KEYED_JOIN.KEY_TYPES", self.text, (self.join.on or self.join.span).pair,
                     left=f"`{left.items[key]}`", left_type=left.type_of(key).upper(),
@@ -297,6 +301,21 @@ class KeyedJoinBuilder:
                 )  # fmt: skip
             left.cast(key, common)
             right.cast(key, common)
+            check_collation(self.text, (self.join.on or self.join.span).pair, left.items[key], common)
+            if common == "string":
+                items = padded(left.items[key], left.column(key), right.items[key], right.column(key))
+                left.items[key], right.items[key] = items
+
+    def check_carried(self, *sides: Fragment) -> None:
+        """What the query reads of both sides can go through a worker.
+
+        Raises:
+            UnsupportedError: something cannot.
+        """
+        for side, names in zip(sides, self.inputs.shown_names(), strict=True):
+            payload = [c for c in side.columns if not c.name.startswith("__")]
+            carried = [(name, c.type) for name, c in zip(names, payload, strict=False)]
+            check_carried(self.text, self.join.span.pair, carried)
 
 
 class Projection:
@@ -312,18 +331,22 @@ class Projection:
     def __init__(self, binder: Binder, query: Callable[[str], str]) -> None:
         self._binder, self._query = binder, query
         self.items: dict[str, str] = {}
-        self._types: dict[str, str] = {}
+        self._known: dict[str, Column] = {}
         self._asked: Fragment | None = None
 
     def add(self, items: Mapping[str, str]) -> None:
         """Further items: name to expression."""
         self.items.update(items)
 
+    def column(self, name: str) -> Column:
+        """An item as it was written."""
+        if not self._known:
+            self._known = {column.name: column for column in self.fragment().columns}
+        return self._known[name]
+
     def type_of(self, name: str) -> str:
         """The type of an item as it was written."""
-        if not self._types:
-            self._types = {column.name: column.type for column in self.fragment().columns}
-        return self._types[name]
+        return self.column(name).type
 
     def cast(self, name: str, wanted: str) -> None:
         """Cast an item where its type is another one."""

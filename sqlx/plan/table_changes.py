@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from catalog.entries import Column, Entry
 from catalog.relations import alias_text
+from sqlx.bind.comparison import check_collation
 from sqlx.bind.reads import live_read
 from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, UnsupportedError
@@ -106,6 +107,8 @@ def _node(context: Context, relation: Relation, entry: Entry) -> TableChanges:
         items += [f"{arrival.time} AS __time", *arrival.items]
     sql = f"SELECT {', '.join(items)} FROM {live.name} AS {alias_text(entry)}"
     fragment = context.fragment(sql)
+    for key, column in zip(entry.keys, fragment.columns, strict=False):
+        check_collation(context.text, relation.body.pair, key, column.type)
     names = [column.name.lower() for column in entry.columns]
     shown = tuple(Column(f"_l{n}", column.type) for n, column in enumerate(entry.columns))
     if context.carries:

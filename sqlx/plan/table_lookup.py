@@ -43,6 +43,7 @@ class TableLookupBuilder(KeyedJoinBuilder):
         right_side.add(right_carried | right_payload)
         self.cast_keys(left_side, right_side)
         left, right = left_side.fragment(), right_side.fragment()
+        self.check_carried(left, right)
         config = TableLookupConfig(
             join="left" if self.is_left else "inner",
             n_keys=max(1, len(self.parts.left_keys)),

@@ -16,6 +16,7 @@ from itertools import accumulate, pairwise
 
 from catalog.entries import Column
 from sqlx.bind.binder import RowOrder
+from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key
 from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.plan.context import Context
@@ -256,8 +257,9 @@ def check_key_types(text: str, grouping: Grouping, types: Mapping[str, str]) -> 
     """
     for number, key in enumerate(grouping.keys):
         span, kind = Span(key[0].start, key[-1].end), types[f"__k{number}"]
-        if "map<" in kind or "variant" in kind or kind == "interval":
+        if not is_key(kind):
             raise BindError("AGGREGATE.KEY_TYPE", text, span.pair, key=span.of(text), type=kind.upper())
+        check_collation(text, span.pair, span.of(text), kind)
 
 
 # What is after a grouped block's HAVING: ORDER BY and its like, over the groups as the select list is.
@@ -397,6 +399,8 @@ def _node(group: Grouped) -> Aggregation:
     fragment = context.fragment(sql)
     types = {column.name: column.type for column in fragment.columns}
     check_key_types(context.text, group.grouping, types)
+    if context.binder.case_sensitive:
+        check_case(context.text, group.block.items[0].relation.body.pair, group.columns)
     aggregates = tuple(
         _aggregate(group, n, call, found, types) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
     )
@@ -506,6 +510,9 @@ def _aggregate(
     group: Grouped, number: int, call: AggregateCall, arguments: list[str], types: dict[str, str]
 ) -> Aggregate:
     found = [types[f"__a{number}_{m}"] for m in range(len(arguments))]
+    for argument, kind in zip(arguments, found, strict=True):
+        check_carried(group.context.text, call.span.pair, [(argument, kind)])
+        check_collation(group.context.text, call.span.pair, argument, kind)
     check_arguments(group.context.text, call, found, types.get(f"__a{number}_f"))
     kind = result_type(call.function, found, "")
     has_filter = call.filter is not None and call.function != "rows"

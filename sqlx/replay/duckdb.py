@@ -155,6 +155,7 @@ class DuckDbBinder:
     """
 
     carries_row_order = False
+    case_sensitive = False
 
     def __init__(self, engine: Engine, catalog: MemoryCatalog) -> None:
         self.engine, self.catalog = engine, catalog

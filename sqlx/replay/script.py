@@ -12,6 +12,7 @@ from catalog import MemoryCatalog
 from catalog.binding import bind_entry, declared_relation
 from catalog.definitions import KIND_WORDS, Definition, Drop
 from catalog.entries import Entry
+from sqlx.bind.comparison import check_collation
 from sqlx.errors import BindError, TemporalParseError, did_you_mean
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Fragment, Plan, Source
@@ -127,6 +128,8 @@ def _define(script: Script, definition: Definition) -> None:
     if source is None and not definition.columns:
         name, text, span = ".".join(definition.name), definition.text, definition.spans["NAME"]
         raise BindError("REPLAY.NO_COLUMNS", text, span, name=name)
+    for column in definition.columns:
+        check_collation(definition.text, definition.spans[f"COLUMN {column.name}"], column.name, column.type)
     if not definition.timestamp_by:  # of a topic it may be left out, but in replay no record has a time of its own
         parameters = {"kind": KIND_WORDS[definition.kind]}
         raise TemporalParseError(

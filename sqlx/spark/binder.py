@@ -293,6 +293,11 @@ class SparkBinder:
         self.live_frames: dict[str, DataFrame] = {}
         self._live: dict[str, LiveRead] = {}
 
+    @property
+    def case_sensitive(self) -> bool:
+        """Of `spark.sql.caseSensitive`."""
+        return bool(self.spark._jsparkSession.sessionState().conf().caseSensitiveAnalysis())
+
     def entry(self, parts: tuple[str, ...]) -> Entry | None:
         """The definition of that name in our catalog, or None."""
         return self.catalog.resolve(".".join(parts))

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from sqlx.errors import TemporalSqlError
+
 KEYS = {  # type of the left, of the right, values of the left, of the right
     "int": ("int", "int", ["1", "2", "NULL"], ["1", "3", "NULL"]),
     "int, bigint": ("int", "bigint", ["1", "2"], ["1", "2147483648"]),
@@ -167,3 +169,88 @@ def test_columns_that_nothing_reads_are_not_shipped(spark, way):
     shipped = re.search(r"(?:MapInArrow|FlatMapCoGroupsInArrow).*", plan)
     assert shipped is not None
     assert set(re.findall(r"\b(_[lr]\d+)#", shipped.group())) == {"_l0", "_r0"}
+
+
+@pytest.fixture(scope="module")
+def padded(spark):
+    """Tables whose CHAR columns Spark compares padded."""
+    for table, length in (("char3", 3), ("char5", 5)):
+        spark.sql(f"CREATE TABLE {table} (k CHAR({length}), s STRING, n INT, t TIMESTAMP) USING parquet")
+        spark.sql(f"INSERT INTO {table} VALUES ('ab', 'ab', 1, {AT}), ('abc', 'abc', 2, {AT})")
+    spark.sql("CREATE VERSIONED TABLE versions FROM char3 KEYS (k) TIMESTAMP BY t")
+    yield
+    spark.sql("DROP VERSIONED TABLE versions")
+    for table in ("char3", "char5"):
+        spark.sql(f"DROP TABLE {table}")
+
+
+@pytest.mark.usefixtures("padded")
+@pytest.mark.parametrize(
+    ("left", "on"),
+    [
+        ("char5", "l.k = r.k"),
+        ("char5", "l.s = r.k"),
+        ("char5", "r.k = 'ab'"),
+        ("char5", "r.k = 'ab     '"),
+        ("(SELECT upper(k) AS k, n, t FROM char5)", "l.k = upper(r.k)"),
+    ],
+)
+def test_char_is_padded_as_spark_pads_it(spark, left, on):
+    any_key = "LEFT ASOF JOIN char3 r MATCH_CONDITION (l.t >= r.t)"
+    right = any_key if "upper" in on else "LEFT JOIN versions r AS OF l.t"
+    expected = rows(spark.sql(f"SELECT l.n, r.n FROM {left} l LEFT JOIN char3 r ON {on}"))
+    assert rows(spark.sql(f"SELECT l.n, r.n FROM {left} l {right} ON {on}")) == expected
+
+
+COLLATED = f"(SELECT CAST('EUR' AS STRING COLLATE UTF8_LCASE) AS k, 1 AS n, {AT} AS t)"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT 1 FROM {COLLATED} l ASOF JOIN {COLLATED} r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k",
+        f"SELECT 1 FROM {COLLATED} l ASOF JOIN {COLLATED} r MATCH_CONDITION (l.t >= r.t) ON array(l.k) = array(r.k)",
+        f"SELECT 1 FROM {COLLATED} l ASOF JOIN {COLLATED} r MATCH_CONDITION (l.k >= r.k) ON l.n = r.n",
+        f"SELECT 1 FROM {COLLATED} l ASOF JOIN {COLLATED} r MATCH_CONDITION (l.t >= r.t) ON l.n = r.n TIES BY r.k",
+        f"SELECT 1 FROM {COLLATED} DEDUPLICATE WITHIN INTERVAL 1 DAY BY (k) ON TIME t",
+        f"SELECT 1 FROM {COLLATED} DEDUPLICATE WITHIN INTERVAL 1 DAY BY (struct(k)) ON TIME t",
+        f"SELECT count(*) FROM {COLLATED} GROUP BY k, sliding_window(t, '1 day')",
+        f"SELECT max(k) FROM {COLLATED} GROUP BY sliding_window(t, '1 day')",
+    ],
+)
+def test_a_collation_is_refused_by_name(spark, query):
+    with pytest.raises(TemporalSqlError, match=r"UNSUPPORTED\.COLLATION.*UTF8_LCASE(.|\n)*\^"):
+        spark.sql(query)
+
+
+def test_collated_payloads_come_back_with_their_collation(spark):
+    query = f"SELECT l.k FROM {COLLATED} l ASOF JOIN {COLLATED} r MATCH_CONDITION (l.t >= r.t) ON l.n = r.n"
+    assert spark.sql(f"SELECT k = 'eur' FROM ({query})").collect() == [(True,)]
+
+
+@pytest.mark.parametrize("value", ["INTERVAL '1' YEAR", "make_interval(1)", "array()", "map()"])
+@pytest.mark.parametrize("place", ["payload", "BY", "GROUP BY"])
+def test_what_python_cannot_be_handed_is_refused_by_name(spark, value, place):
+    relation = f"(SELECT {value} AS x, 1 AS n, {AT} AS t)"
+    query = {
+        "payload": f"SELECT l.x FROM {relation} l ASOF JOIN {relation} r MATCH_CONDITION (l.t >= r.t) ON l.n = r.n",
+        "BY": f"SELECT 1 FROM {relation} DEDUPLICATE WITHIN INTERVAL 1 DAY BY (x) ON TIME t",
+        "GROUP BY": f"SELECT x FROM {relation} GROUP BY x, sliding_window(t, '1 day')",
+    }[place]
+    with pytest.raises(TemporalSqlError, match=r"(COLUMN_TYPE|KEY_TYPE)(.|\n)*\^"):
+        spark.sql(query)
+
+
+def test_columns_that_differ_in_case_only_are_refused_by_name(spark):
+    relation = f"(SELECT 1 AS k, 2 AS K, {AT} AS t)"
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        for query in (
+            f"SELECT k FROM {relation} GROUP BY k, sliding_window(t, '1 day')",
+            f"SELECT k FROM {relation} DEDUPLICATE WITHIN INTERVAL 1 DAY BY (K) ON TIME t",
+            f"SELECT l.k FROM {relation} l ASOF JOIN {relation} r MATCH_CONDITION (l.t >= r.t) ON l.k = r.K",
+        ):
+            with pytest.raises(TemporalSqlError, match=r"CASE_SENSITIVE.*`k` and `K`"):
+                spark.sql(query)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")

@@ -1,0 +1,102 @@
+"""What the engine compares otherwise than byte by byte, and what it cannot hand to a worker at all.
+
+Workers compare keys, times and ties by their bytes. So CHAR is padded before as Spark pads it, and collations are
+refused: Spark has no SQL function for the bytes by which it compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from catalog.entries import Column
+from sqlx.errors import UnsupportedError
+from sqlx.sql.tokens import tokenize
+
+_COLLATED = re.compile(r"string collate (?!utf8_binary\b)\w+", re.IGNORECASE)
+#: Spark has no Arrow form of these for Python; elements of `array()` and `map()` have no type at all.
+_NO_ARROW = re.compile(r"\binterval(?! (?:day|hour|minute|second))|\b(?:array|map)<void\b", re.IGNORECASE)
+_NO_KEY = re.compile(rf"map<|variant|{_NO_ARROW.pattern}", re.IGNORECASE)
+
+
+def is_key(type_text: str) -> bool:
+    """Whether values of a type can be keys: Spark compares them for equality, and workers can.
+
+    >>> is_key("array<int>"), is_key("struct<`a`:map<int,int>>"), is_key("interval year")
+    (True, False, False)
+    """
+    return not _NO_KEY.search(type_text)
+
+
+def check_collation(text: str, place: tuple[int, int], found: str, type_text: str) -> None:
+    """Refuse what Spark compares by a collation, wholly or in a part.
+
+    Args:
+        text: the statement.
+        place: of what is compared.
+        found: the same as text.
+        type_text: its type.
+
+    Raises:
+        UnsupportedError: it has one.
+    """
+    if _COLLATED.search(type_text):
+        raise UnsupportedError("UNSUPPORTED.COLLATION", text, place, found=found, type=type_text.upper())
+
+
+def padded(left: str, left_column: Column, right: str, right_column: Column) -> tuple[str, str]:
+    """Two strings as Spark compares them with ``=``: CHAR is padded to the longer CHAR, or to the longer literal.
+
+    >>> padded("a.x", Column("x", "string", 3), "b.y", Column("y", "string", 5))
+    ("rpad(a.x, 5, ' ')", 'b.y')
+    """
+    lengths = left_column.char_length, right_column.char_length
+    if all(lengths):
+        longest = max(lengths)
+        left, right = (
+            side if length == longest else f"rpad({side}, {longest}, ' ')"
+            for side, length in zip((left, right), lengths, strict=True)
+        )
+        return left, right
+    if lengths[0] and _is_literal(right):
+        return _padded_to(left, lengths[0], right), _padded_to(right, lengths[0], right)
+    if lengths[1] and _is_literal(left):
+        return _padded_to(left, lengths[1], left), _padded_to(right, lengths[1], left)
+    return left, right
+
+
+def _padded_to(side: str, length: int, literal: str) -> str:
+    return f"rpad({side}, greatest({length}, char_length({literal})), ' ')"
+
+
+def _is_literal(text: str) -> bool:
+    return [token.kind for token in tokenize(text)] == ["string"]
+
+
+def check_carried(text: str, place: tuple[int, int], columns: Iterable[tuple[str, str]]) -> None:
+    """Everything that a query reads behind an operator goes through a worker.
+
+    Args:
+        text: the statement.
+        place: of the operator.
+        columns: name and type of what goes through it.
+
+    Raises:
+        UnsupportedError: a type is one that Spark does not hand to Python.
+    """
+    for name, type_text in columns:
+        if _NO_ARROW.search(type_text):
+            raise UnsupportedError("UNSUPPORTED.COLUMN_TYPE", text, place, column=name, type=type_text.upper())
+
+
+def check_case(text: str, place: tuple[int, int], columns: Iterable[Column]) -> None:
+    """Clauses of ours know columns whatever their case: two that differ in nothing else would be taken for one.
+
+    Raises:
+        UnsupportedError: there are two.
+    """
+    seen: dict[str, str] = {}
+    for column in columns:
+        other = seen.setdefault(column.name.lower(), column.name)
+        if other != column.name:
+            raise UnsupportedError("UNSUPPORTED.CASE_SENSITIVE", text, place, one=other, other=column.name)
