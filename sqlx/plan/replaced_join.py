@@ -78,11 +78,9 @@ def _when_matched(alias: str, column: str) -> str:
     """A column of the result, NULL (or the reason `condition`) where the row was unmatched."""
     if column == "__reason":
         return f"CASE WHEN NOT {alias}.__sqlx_ok THEN coalesce({alias}.__reason, 'condition') END AS __reason"
-    if column.startswith("_r"):
-        return f"CASE WHEN {alias}.__sqlx_ok THEN {alias}.{column} END AS {column}"
-    return (
-        f"{alias}.{column}"  # the left side's, and what live rows carry along: they are the left row's, matched or not
-    )
+    if column.startswith(("_l", "__")):  # of the left row, with what it carries along: it is there, matched or not
+        return f"{alias}.{column}"
+    return f"CASE WHEN {alias}.__sqlx_ok THEN {alias}.{column} END AS {column}"
 
 
 @dataclass(frozen=True)

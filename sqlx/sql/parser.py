@@ -163,6 +163,9 @@ class AsOfReader:
         self._options(cursor, clause)
         self._condition(cursor, join, clause)
         self._options(cursor, clause)
+        if cursor.at("ON") or (cursor.at("USING") and cursor.symbol(1) == "("):
+            at = cursor.tokens[cursor.index]
+            raise TemporalParseError("AS_OF_JOIN.SECOND_CONDITION", cursor.text, (at.start, at.end), word=at.word)
 
     def _goes_on(self, cursor: Cursor) -> bool:
         """Whether a word of ours is where an alias could: it is none unless the condition follows it."""
