@@ -175,8 +175,16 @@ class SparkParserHook:
             return None, error
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else (expressions, identifiers, types) is Spark's."""
-        return getattr(self._delegate, name)
+        """Everything else (expressions, identifiers, types) is Spark's, with its refusals as it raised them."""
+        method = getattr(self._delegate, name)
+
+        def delegated(*arguments: Any) -> Any:
+            try:
+                return method(*arguments)
+            except PySparkException as error:
+                raise self._front.java_error(error) from error
+
+        return delegated
 
     class Java:
         """What py4j is to implement."""

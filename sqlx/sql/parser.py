@@ -163,9 +163,6 @@ class AsOfReader:
         self._options(cursor, clause)
         self._condition(cursor, join, clause)
         self._options(cursor, clause)
-        if cursor.at("ON") or (cursor.at("USING") and cursor.symbol(1) == "("):
-            at = cursor.tokens[cursor.index]
-            raise TemporalParseError("AS_OF_JOIN.SECOND_CONDITION", cursor.text, (at.start, at.end), word=at.word)
 
     def _goes_on(self, cursor: Cursor) -> bool:
         """Whether a word of ours is where an alias could: it is none unless the condition follows it."""
@@ -615,6 +612,9 @@ class FromReader:
         else:
             self._condition(cursor, join, level)
         join.span = cursor.span_from(start)
+        if cursor.at("ON") or (cursor.at("USING") and cursor.symbol(1) == "("):
+            at = cursor.tokens[cursor.index]
+            raise TemporalParseError("KEYED_JOIN.SECOND_CONDITION", cursor.text, (at.start, at.end), word=at.word)
         return join
 
     def _condition(self, cursor: Cursor, join: Join, level: Level) -> None:
