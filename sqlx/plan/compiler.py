@@ -32,13 +32,14 @@ from sqlx.sql.tokens import Span
 from udtf.operators.window_aggregate.config import Window
 
 
-def compile_query(text: str, binder: Binder, streaming: bool = False) -> Plan:
+def compile_query(text: str, binder: Binder, streaming: bool = False, *, in_session: bool = True) -> Plan:
     """Compile a statement that holds a query with temporal clauses.
 
     Args:
         text: the query, or a statement around one (EXPLAIN and CREATE heads are cut off by the caller).
         binder: names and types.
         streaming: whether definitions are read live (replay; on Spark: FROM STREAM).
+        in_session: the session knows all names of the query; not those of a function's body, which reads its arguments.
 
     Returns:
         The plan; its root's SQL is the text with each operator replaced.
@@ -62,7 +63,7 @@ def compile_query(text: str, binder: Binder, streaming: bool = False) -> Plan:
             deduplicate_pipe(context, level, pipe)
     check_leftovers(text, context.edits)
     sql = context.edits.render()
-    columns = context.columns_of(sql) if context.nodes and is_query(text) else ()
+    columns = context.columns_of(sql) if context.nodes and in_session and is_query(text) else ()
     root_fragment = Fragment(sql, columns, context.reads(sql))
     if every is not None:
         root_fragment = _suppressed(context, root_fragment, every, result)

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 
 import udtf
 from sqlx.errors import TemporalSqlError
-from sqlx.sessions.statements import SessionStatements, may_be_ours, where_written
+from sqlx.sessions.statements import SessionStatements, may_be_ours
+from sqlx.sessions.stored import where_written
 from sqlx.spark.batch import with_results
 from sqlx.spark.binder import probing
 from sqlx.streaming.commands import look_again
@@ -71,6 +72,14 @@ class JavaErrors:
             return _java(str(error), origin)
         return self._parse_exception(str(error), error.getCondition(), error.getSqlState())
 
+    def of_java(self, error: Py4JJavaError) -> Exception:
+        """An exception of Java's on its way back: a script's is checked, and the interface does not declare it."""
+        origin: Any = error.java_exception
+        kept: Exception = error
+        if self._may_be_thrown(origin) or not hasattr(origin, "getCondition"):
+            return kept
+        return self._parse_exception(str(origin.getMessage()), origin.getCondition(), origin.getSqlState())
+
     def internal(self, error: Exception) -> Exception:
         """A fault of ours in one line; its stack trace is in the log."""
         text = f"[INTERNAL_ERROR] sqlx failed on this statement: {type(error).__name__}: {error} SQLSTATE: XX000"
@@ -121,7 +130,8 @@ class SparkParserHook:
 
     def parsePlan(self, text: str) -> Any:
         """A statement without parameters."""
-        return self._parse(text, None, lambda t: self._delegate.parsePlan(t))
+        with where_written(self._session, text):  # the body of a SQL function comes this way
+            return self._parse(text, None, lambda t: self._delegate.parsePlan(t))
 
     def parsePlanWithParameters(self, text: str, context: Any) -> Any:
         """A statement with parameters (spark.sql calls this always)."""
@@ -146,8 +156,8 @@ class SparkParserHook:
             return self._parse_ours(text, context, delegate)
         except PySparkException as error:
             raise self._front.java_error(error) from error
-        except Py4JJavaError:
-            raise
+        except Py4JJavaError as error:
+            raise self._front.errors.of_java(error) from error
         except Exception as error:
             _log.exception("sqlx failed on a statement")
             raise self._front.errors.internal(error) from error

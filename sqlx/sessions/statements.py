@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 from catalog.definitions import Definition, Drop, Show
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
-from sqlx.errors import TemporalParseError, UnsupportedError
+from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
+from sqlx.sessions.stored import is_body, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, lower_operators, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.stream import LiveQuery, lower_stream, ready
+from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
-from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, quoted, tokenize
+from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
 from sqlx.streaming.commands import carets_in, carry_out
 from udtf.spark.tasks import configured_tasks
 
@@ -84,122 +84,6 @@ def _positional(text: str, tokens: tuple[Token, ...], values: list[str]) -> str:
     return edits.render()
 
 
-# CREATE VIEW over temporal clauses: the extended text is stored, and compiled at each read.
-
-
-_NEEDS = (
-    "/* extended SQL of sqlx, written in `{}`: "
-    "reading this view needs a session made by sqlx.session() or sqlx.enable() */ "
-)
-_WRITTEN_IN = re.compile(r"/\* extended SQL of sqlx, written in `([^`]+)`:")
-
-
-@dataclass(frozen=True)
-class ViewHead:
-    """``CREATE [OR REPLACE] VIEW … AS`` and the query after it."""
-
-    before: str
-    parts: tuple[str, ...]
-    query: str
-    temporary: bool = False
-    shared: bool = False
-
-
-def view_head(text: str, tokens: tuple[Token, ...]) -> ViewHead | None:
-    """The head of a CREATE VIEW … AS; None for every other statement."""
-    words = [t.word for t in tokens]
-    if words[:1] != ["CREATE"] or "VIEW" not in words[:6]:
-        return None
-    before = set(words[: words.index("VIEW")])
-    if before - {"CREATE", "OR", "REPLACE", "GLOBAL", "TEMP", "TEMPORARY"}:
-        return None
-    at = words.index("VIEW") + 1
-    at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
-    start = at
-    while at + 2 < len(tokens) and tokens[at + 1].text == ".":
-        at += 2
-    parts = tuple(t.text for t in tokens[start : at + 1 : 2])
-    depth = 0
-    for index in range(at + 1, len(tokens) - 1):
-        token = tokens[index]
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.word == "AS" and tokens[index + 1].word in ("SELECT", "WITH", "FROM", ""):
-            query = text[tokens[index + 1].start :].rstrip().rstrip(";")
-            temporary = bool(before & {"TEMP", "TEMPORARY"})
-            return ViewHead(text[: token.end], parts, query, temporary, "GLOBAL" in before)
-    return None
-
-
-def create_view(head: ViewHead, plan: Plan, binder: SparkBinder) -> None:
-    """Create the view over a stand-in of its columns, then store the extended text in its place.
-
-    Raises:
-        AnalysisException: Spark's own, where the view cannot be made.
-    """
-    for node in plan.operators():
-        binder.announce(node.name, node.columns)
-    columns = binder.columns(plan.root.sql)
-    if columns is None:
-        raise binder.refusal() or AssertionError(plan.root.sql)
-    items = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns)
-    session: Any = binder.spark._jsparkSession
-    session.sql(f"{head.before} SELECT {items}")
-    catalog = session.sessionState().catalog()
-    identifier = session.sessionState().sqlParser().parseTableIdentifier(".".join(head.parts[-2:]))
-    table = catalog.getTableMetadata(identifier)
-    catalog.alterTable(_with_text(binder, table, _NEEDS.format(catalog.getCurrentDatabase()) + head.query))
-
-
-def create_temporary_view(head: ViewHead, sql: str, binder: SparkBinder) -> None:
-    """Create the view over plain Spark SQL, then store the extended text in its place.
-
-    Spark keeps the text of a temporary view and reads it anew each time: the plain SQL would read the results of the
-    day on which the view was made.
-
-    Raises:
-        AnalysisException: Spark's own, where the view cannot be made.
-    """
-    session: Any = binder.spark._jsparkSession
-    jvm: Any = binder.spark.sparkContext._jvm
-    session.sql(f"{head.before} {sql}")
-    catalog = session.sessionState().catalog()
-    name = session.sessionState().sqlParser().parseTableIdentifier(head.parts[-1]).table()
-    raw = catalog.getRawGlobalTempView(name) if head.shared else catalog.getRawTempView(name)
-    database = jvm.scala.Option.apply(catalog.globalTempDatabase()) if head.shared else jvm.scala.Option.empty()
-    table = _with_text(binder, raw.get().tableMeta(), _NEEDS.format(catalog.getCurrentDatabase()) + head.query)
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, database)
-    relation = jvm.org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation(table, jvm.scala.Option.empty())
-    catalog.alterTempViewDefinition(identifier, relation)
-
-
-@contextmanager
-def where_written(java_session: Any, text: str) -> Iterator[None]:
-    """Within it the names in the text of a temporal view mean what they did when it was made."""
-    found = _WRITTEN_IN.match(text)
-    catalog = java_session.sessionState().catalog() if found else None
-    current = catalog.getCurrentDatabase() if catalog else None
-    if found is None or catalog is None or found[1] == current:
-        yield
-        return
-    catalog.setCurrentDatabase(found[1])
-    try:
-        yield
-    finally:
-        catalog.setCurrentDatabase(current)
-
-
-def _with_text(binder: SparkBinder, table: Any, text: str) -> Any:
-    """A copy of a CatalogTable with another view text; every other field as it is."""
-    jvm: Any = binder.spark.sparkContext._jvm
-    iterator = table.productElementNames()
-    fields = [iterator.next() for _ in range(int(table.productArity()))]
-    values = [
-        jvm.scala.Option.apply(text) if name in ("viewText", "viewOriginalText") else table.productElement(n)
-        for n, name in enumerate(fields)
-    ]
-    return table.copy(*values)
-
-
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
 _PAIRS = (
     ("AS", "OF"), ("DEDUPLICATE", "WITHIN"), ("GRACE", "PERIOD"), ("EXPLAIN", "TEMPORAL"), ("VERSIONED", "TABLES?"),
@@ -207,6 +91,8 @@ _PAIRS = (
     ("VERIFY", "BATCH"), ("EMIT", "(?:FINAL|CHANGES|ON|AFTER|EVERY|CORRECTIONS)"),
 )  # fmt: skip
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
+#: Spark's parser takes them as calls of functions that it would look for.
+_FUNCTIONS = frozenset({"history", "sliding_window", "tumble", "hop", "cumulate", "session", "descriptor"})
 _CALLS = ("history", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
 #: In every statement that can be temporal is one of these; looking for them costs a hundredth of the pattern.
 _MARKS = (
@@ -271,6 +157,7 @@ class SessionStatements:
             TemporalSqlError: the statement is ours and wrong.
         """
         try:
+            text = self._as_read(text)
             tokens = tokenize(text)
         except LexicalError:
             return None
@@ -286,10 +173,33 @@ class SessionStatements:
         text = substitute_parameters(text, tokens, context)
         try:
             return self._query(text, tokenize(text))
-        except TemporalParseError as error:
-            if accepted and error.condition == "PARSE.CLAUSE_PLACE":
-                return None  # two names side by side, as Spark reads them: SELECT deduplicate within
+        except TemporalSqlError:
+            if accepted and not self._names_ours(tokenize(text)):
+                return None  # words of ours in places where Spark reads them otherwise: SELECT deduplicate within
             raise
+
+    def _as_read(self, text: str) -> str:
+        """A statement as Spark reads it: with its variables put in, and with names in double quotes as names."""
+        if "${" in text:
+            jvm: Any = self.spark.sparkContext._jvm
+            text = str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+        if '"' in text:
+            conf: Any = self.spark._jsparkSession.sessionState().conf()
+            if conf.ansiEnabled() and conf.doubleQuotedIdentifiers():
+                text = with_backquotes(text, tokenize(text))
+        return text
+
+    def _names_ours(self, tokens: tuple[Token, ...]) -> bool:
+        """Whether a statement that Spark's parser takes is ours all the same.
+
+        It names a definition, it calls a function of ours that Spark does not know, or it is an ASOF join.
+        """
+        if any(a.word == "ASOF" and b.word in ("JOIN", "LEFT", "INNER") for a, b in pairwise(tokens)):
+            return True
+        calls = {a.name for a, b in pairwise(tokens) if a.is_name and b.text == "(" and a.name.lower() in _FUNCTIONS}
+        if any(not self.spark.catalog.functionExists(name) for name in calls):
+            return True
+        return any(self.catalog.resolve(parts) is not None for parts in _paths(tokens))
 
     def _define(self, text: str, definition: Definition | Drop | Show) -> Rewritten:
         lowered = self.lower_definition(text, definition)
@@ -324,24 +234,23 @@ class SessionStatements:
 
     def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
         if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
+            if {token.text for token in tokens[2:]} <= {";"}:
+                Cursor(text, tokens[:2], 2).fail("a query")
             return Rewritten(_as_rows(explain_plan(self.plan(text[tokens[1].end :]), self.spark)))
-        head = view_head(text, tokens)
+        head = stored_head(text, tokens)
         if self._reads_live(text):
             return self._live_query(text, tokens)
         binder = self._binder()
-        plan = compile_query(text if head is None else head.query, binder)
+        in_session = not is_body(text) and (head is None or head.kind == "view")
+        plan = compile_query(text if head is None else head.query, binder, in_session=in_session)
         if head is not None and not plan.operators():  # plain SQL once its reads are rewritten: Spark keeps the view
             head, plan = None, compile_query(text, binder)
         if not plan.operators():
             return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
-        if head is not None and head.temporary:
-            sql = lower_to_views(plan, self.spark, self.views, binder.analyzed)
-            create_temporary_view(head, sql, binder)
-            return Rewritten(None, plan.notes)
         if head is not None:
-            create_view(head, plan, self._binder())
+            store(head, plan, self._binder())
             return Rewritten(None, plan.notes)
-        if plan.root.columns:
+        if is_query(text):
             return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark, binder.analyzed))
         return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
 
@@ -381,6 +290,19 @@ def _has_clause(tokens: tuple[Token, ...]) -> bool:
     return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(
         words & {"ASOF", "MATCH_CONDITION", "DESCRIPTOR"}
     )
+
+
+def _paths(tokens: tuple[Token, ...]) -> set[tuple[str, ...]]:
+    """The (qualified) names of a statement: what stands for a relation is among them."""
+    found: set[tuple[str, ...]] = set()
+    path: tuple[str, ...] = ()
+    dotted = False
+    for token in tokens:
+        if token.is_name:
+            path = (*path, token.name) if dotted else (token.name,)
+            found |= {path}
+        dotted = token.text == "." and bool(path)
+    return found
 
 
 def _as_rows(text: str) -> str:

@@ -316,11 +316,15 @@ class SparkBinder:
             self._refusal = error
             return None
 
+    def standing_in(self, query: str) -> str:
+        """The query with a stand-in of its columns for each relation that was announced."""
+        for name, stand_in in self._stand_ins.items():
+            query = re.sub(rf"\b{name}\b", stand_in.replace("\\", r"\\"), query)
+        return query
+
     def _dataset(self, query: str) -> Any:
         """The query as Spark's analyzer leaves it; one without stand-ins is kept for whoever runs it."""
-        text = query
-        for name, stand_in in self._stand_ins.items():
-            text = re.sub(rf"\b{name}\b", stand_in, text)
+        text = self.standing_in(query)
         if text in self.analyzed:
             return self.analyzed[text]
         found = dataset(self.spark, self._parser.parsePlan(text))

@@ -126,8 +126,8 @@ def tokenize(text: str) -> tuple[Token, ...]:
     Raises:
         LexicalError: a string, quoted name or comment is not closed.
 
-    >>> [t.text for t in tokenize("SELECT `a b`, 1L -- x")]
-    ['SELECT', '`a b`', ',', '1L']
+    >>> [t.text for t in tokenize("SELECT `a b`, 1L, 'it''s' -- x")]
+    ['SELECT', '`a b`', ',', '1L', ',', "'it''s'"]
     """
     try:
         raw = SparkTemporal().tokenize(text)
@@ -139,9 +139,28 @@ def tokenize(text: str) -> tuple[Token, ...]:
         start, end = item.start, item.end + 1
         if start < seen_end or item.token_type == TokenType.HINT:
             continue  # 1L is three sqlglot tokens over one span
+        pieces = _pieces(item.token_type, text, start, end)
+        if start == seen_end and tokens[-1].kind == pieces[0].kind == "string" and text[start - 1] == text[start]:
+            start = tokens.pop().start  # 'it''s' is one string
+            pieces = [_token(text[start:end], "string", start)]
         seen_end = end
-        tokens.extend(_pieces(item.token_type, text, start, end))
+        tokens.extend(pieces)
     return tuple(tokens)
+
+
+def with_backquotes(text: str, tokens: tuple[Token, ...]) -> str:
+    """The text with its names in double quotes in backquotes, where double quotes are those of names.
+
+    >>> with_backquotes('SELECT "a""b" FROM "x"', tokenize('SELECT "a""b" FROM "x"'))
+    'SELECT `a"b` FROM `x`'
+    """
+    pieces, end = [], 0
+    for token in tokens:
+        if token.text[0] == '"':
+            name = token.text[1:-1].replace('""', '"').replace("`", "``")
+            pieces += [text[end : token.start], f"`{name}`"]
+            end = token.end
+    return "".join([*pieces, text[end:]])
 
 
 def _pieces(token_type: TokenType, text: str, start: int, end: int) -> list[Token]:

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from pyspark.errors import ParseException
 
 from sqlx.errors import TemporalSqlError
 
@@ -219,3 +220,57 @@ def test_scripts_variables_and_described_queries(db):
     db.sql(ours(f"SET VAR most = (SELECT max(id) FROM ({JOINED}) t)"))
     assert db.sql("SELECT most").collect()[0][0] == 7
     assert [row.col_name for row in db.sql(ours(f"DESCRIBE QUERY {JOINED}")).collect()] == ["id", "rate"]
+
+
+TABLE = "TABLE (id INT, rate DECIMAL(3, 1))"
+
+
+@pytest.mark.parametrize("kind", ["FUNCTION", "TEMPORARY FUNCTION"])
+@pytest.mark.parametrize(
+    ("returns", "items", "call"),
+    [
+        ("TABLE (id INT, rate DECIMAL(3, 1))", "o.id, r.rate", "SELECT * FROM {}(4)"),
+        (
+            "TABLE (id INT, rate DECIMAL(3, 1))",
+            "o.id, r.rate",
+            "SELECT f.* FROM VALUES (4) AS t(n), LATERAL {}(t.n) AS f",
+        ),
+        ("DECIMAL(3, 1)", "max(r.rate)", "SELECT 4 AS id, {}(4) AS rate"),
+    ],
+)
+def test_a_sql_function_is_compiled_at_each_call_with_its_arguments(db, kind, returns, items, call):
+    db.sql("CREATE TABLE later USING parquet AS SELECT * FROM spans WHERE k IS NULL")
+    db.sql("CREATE VERSIONED TABLE later_rates FROM later KEYS (k) TIMESTAMP BY ts")
+    body = f"SELECT {items} FROM orders o LEFT JOIN later_rates r AS OF o.ts ON o.k = r.k WHERE o.id = n"
+    try:
+        db.sql(f"CREATE OR REPLACE {kind} dated(n INT) RETURNS {returns} COMMENT 'RETURN' RETURN {body}")
+        name = "dated" if "TEMP" in kind else "places.dated"
+        assert db.sql(call.format(name)).collect() == [(4, None)]
+        db.sql("INSERT INTO later SELECT * FROM spans")
+        db.sql("USE default")
+        expected = db.sql("SELECT o.id, r.rate FROM places.orders o LEFT JOIN places.rates r AS OF o.ts ON o.k = r.k")
+        if "TEMP" in kind:  # its names are those of where it is called
+            db.sql("USE places")
+        assert rows(db.sql(call.format(name))) == rows(expected.where("id = 4"))
+    finally:
+        db.sql("USE places")
+        db.sql(f"DROP {kind} dated")
+        db.sql("DROP VERSIONED TABLE later_rates")
+        db.sql("DROP TABLE later")
+
+
+def test_the_body_of_a_function_that_is_an_expression_is_refused(db):
+    with pytest.raises(TemporalSqlError, match=r"UNSUPPORTED\.FUNCTION_BODY"):
+        db.sql(ours(f"CREATE TEMPORARY FUNCTION counted() RETURNS BIGINT RETURN 1 + (SELECT count(*) FROM ({JOINED}))"))
+
+
+@pytest.mark.parametrize("made", ["VIEW v AS", f"FUNCTION v() RETURNS {TABLE} RETURN"])
+@pytest.mark.parametrize(
+    "temporary", ["VIEW today AS SELECT * FROM orders", "STREAM today FROM orders TIMESTAMP BY ts"]
+)
+def test_what_stays_may_not_read_what_belongs_to_the_session(db, made, temporary):
+    db.sql(f"CREATE OR REPLACE TEMPORARY {temporary}")
+    with pytest.raises(ParseException) as caught:
+        db.sql(ours(f"CREATE {made} {JOINED.replace('orders', 'today')}"))
+    assert caught.value.getCondition() == "INVALID_TEMP_OBJ_REFERENCE"
+    db.sql("DROP VIEW today")

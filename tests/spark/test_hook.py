@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F
 
 from sqlx.errors import BindError, TemporalSqlError
 from sqlx.sessions.statements import SessionStatements
@@ -169,3 +170,87 @@ def test_enable_teaches_a_session_made_elsewhere(tmp_path):
 def _java():
     kept = ("JAVA_HOME", "PATH", "HOME", "PYSPARK_PYTHON")
     return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda spark: spark.range(1).selectExpr("id +"),
+        lambda spark: spark.range(1).filter("id >"),
+        lambda spark: spark.table("a b c"),
+        lambda spark: spark.range(1).write.saveAsTable("a b c"),
+        lambda spark: spark.createDataFrame([(1,)], "a intt b"),
+        lambda spark: spark.range(1).select(F.col("id").cast("strin g")),
+    ],
+)
+def test_texts_of_the_dataframe_api_that_spark_refuses_have_its_own_error(spark, call):
+    with pytest.raises(ParseException) as caught:
+        call(spark)
+    assert caught.value.getCondition() == "PARSE_SYNTAX_ERROR"
+
+
+def test_a_script_that_spark_refuses_keeps_its_condition(spark):
+    with pytest.raises(ParseException) as caught:
+        spark.sql("BEGIN LEAVE x; END")
+    assert caught.value.getCondition().startswith("INVALID_LABEL_USAGE")
+
+
+@pytest.fixture
+def plain_tables(spark):
+    spark.sql("CREATE OR REPLACE TEMP VIEW plain_s AS SELECT * FROM VALUES ('a', 1), ('b', 2) AS t(k, v)")
+    spark.sql("CREATE OR REPLACE TEMP VIEW plain_s2 AS SELECT * FROM VALUES ('a', 3) AS t(k, w)")
+    spark.sql("CREATE OR REPLACE TEMP FUNCTION sliding_window(x INT) RETURNS INT RETURN x + 1")
+    spark.sql("CREATE OR REPLACE TEMP FUNCTION stream() RETURNS TABLE (a INT) RETURN SELECT 1 AS a")
+    yield
+    spark.sql("DROP TEMPORARY FUNCTION sliding_window")
+    spark.sql("DROP TEMPORARY FUNCTION stream")
+
+
+@pytest.mark.usefixtures("plain_tables")
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT k, count(*) AS stream FROM plain_s GROUP BY k |> WHERE k = 'a'", [("a", 1)]),
+        ("SELECT emit.w FROM plain_s s JOIN plain_s2 emit ON emit.k = s.k GROUP BY ALL", [(3,)]),
+        ("SELECT sum(v) OVER emit AS stream FROM plain_s WINDOW emit AS (ORDER BY v)", [(1,), (3,)]),
+        ("SELECT 'it''s', count(*) AS emit FROM plain_s GROUP BY 'it''s'", [("it's", 2)]),
+        ("SELECT watermark.w FROM (plain_s s JOIN plain_s2 watermark ON watermark.k = s.k)", [(3,)]),
+        ("SELECT window.w FROM (plain_s s JOIN plain_s2 window ON window.k = s.k)", [(3,)]),
+        ("SELECT match_condition.w FROM (plain_s s JOIN plain_s2 match_condition USING (k))", [(3,)]),
+        ("SELECT sliding_window(v) AS w, count(*) FROM plain_s GROUP BY sliding_window(v)", [(2, 1), (3, 1)]),
+        ("SELECT * FROM stream()", [(1,)]),
+        ("SELECT 1 AS stream, 2 AS asof, 3 AS deduplicate, 4 emit, 5 grace", [(1, 2, 3, 4, 5)]),
+    ],
+)
+def test_what_spark_accepts_and_names_nothing_of_ours_is_sparks(spark, text, rows):
+    assert sorted(map(tuple, spark.sql(text).collect())) == rows
+
+
+def test_names_in_double_quotes_where_the_session_has_them(spark):
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        joined = 'hook_orders "o" JOIN "hook_rates" r AS OF "o".ts ON o."k" = r.k'
+        assert spark.sql(f'SELECT o."id", "r".rate AS "my ""rate" FROM {joined}').columns == ["id", 'my "rate']
+        spark.sql('CREATE OR REPLACE TEMPORARY VERSIONED TABLE "a b" FROM hook_source KEYS ("k") TIMESTAMP BY "ts"')
+        assert spark.sql('SELECT rate FROM "a b"').collect() == [(2,)]
+    finally:
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+def test_variables_are_put_in_before_a_statement_is_read(spark):
+    spark.sql("SET hivevar:hours=1")
+    assert spark.sql(f"{AS_OF} TOLERANCE INTERVAL ${{hours}} HOURS").collect() == [(1, 2)]
+    assert spark.sql(f"{AS_OF} TOLERANCE INTERVAL ${{hivevar:hours}} MINUTES").collect() == [(1, None)]
+
+
+def test_quotes_in_strings_of_our_clauses(spark):
+    assert spark.sql(f"{AS_OF} AND o.k <> 'it''s'").collect() == [(1, 2)]
+    query = "SELECT id FROM hook_orders DEDUPLICATE WITHIN INTERVAL 1 DAY BY (k, 'it''s') ON TIME ts"
+    assert spark.sql(query).collect() == [(1,)]
+    query = "SELECT 'it''s' AS x, count(*) AS n FROM hook_orders GROUP BY 'it''s', sliding_window(ts, '1 day')"
+    assert spark.sql(query).collect() == [("it's", 1)]
+
+
+def test_explain_temporal_needs_a_query(spark):
+    with pytest.raises(TemporalSqlError, match="Expected a query"):
+        spark.sql("EXPLAIN TEMPORAL ;")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.sessions.statements import view_head
+from sqlx.sessions.stored import stored_head
 from sqlx.sql.tokens import tokenize
 
 QUERY = "SELECT 1 AS x"
@@ -20,7 +20,7 @@ QUERY = "SELECT 1 AS x"
 @pytest.mark.parametrize("query", [QUERY, "WITH c AS (SELECT 1) SELECT * FROM c", "FROM t |> WHERE a", "(SELECT 1)"])
 def test_the_head_of_a_view_is_kept_apart_from_its_query(head: str, name: str, query: str) -> None:
     text = f"{head} {query} ;\n"
-    found = view_head(text, tokenize(text))
+    found = stored_head(text, tokenize(text))
     assert found is not None
     assert (found.before, ".".join(found.parts), found.query) == (head, name, f"{query} ")
 
@@ -35,7 +35,7 @@ def test_the_head_of_a_view_is_kept_apart_from_its_query(head: str, name: str, q
     ],
 )
 def test_all_others_are_no_views_of_ours(text: str) -> None:
-    assert view_head(text, tokenize(text)) is None
+    assert stored_head(text, tokenize(text)) is None
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_all_others_are_no_views_of_ours(text: str) -> None:
 )
 def test_a_head_says_where_its_view_lives(head: str, temporary: bool, shared: bool) -> None:
     text = f"{head} {QUERY}"
-    found = view_head(text, tokenize(text))
+    found = stored_head(text, tokenize(text))
     assert found is not None
     assert (found.temporary, found.shared) == (temporary, shared)
 
@@ -58,4 +58,4 @@ def test_a_head_says_where_its_view_lives(head: str, temporary: bool, shared: bo
     "text", ["CREATE VIEW", "CREATE VIEW v", "CREATE VIEW IF NOT EXISTS", "CREATE VIEW v (a", "CREATE VIEW v AS"]
 )
 def test_a_head_that_stops_in_the_middle_is_left_to_spark(text: str) -> None:
-    assert view_head(text, tokenize(text)) is None
+    assert stored_head(text, tokenize(text)) is None

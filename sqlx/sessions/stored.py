@@ -1,0 +1,208 @@
+"""Views and SQL functions over temporal clauses: the extended text is stored, and compiled at each read.
+
+Spark stores the text of a view or of a function and reads it anew each time. So it is made over plain Spark SQL first,
+with Spark's own checks, and then the text that was written is put in the place of that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlx.errors import UnsupportedError
+from sqlx.plan.nodes import Plan
+from sqlx.spark.binder import SparkBinder
+from sqlx.sql.parser import scan
+from sqlx.sql.structure import relations_of
+from sqlx.sql.tokens import Token, quoted, tokenize
+
+_NEEDS = (
+    "/* extended SQL of sqlx{}, written in `{}`: reading it needs a session made by sqlx.session() or sqlx.enable() */ "
+)
+_OF_FUNCTION = ", the body of a function"
+_WRITTEN_IN = re.compile(r"/\* extended SQL of sqlx(, the body of a function)?, written in `([^`]+)`:")
+
+
+@dataclass(frozen=True)
+class StoredHead:
+    """A statement that stores a query, and the query.
+
+    Attributes:
+        kind: what is made.
+        before: ``CREATE … VIEW … AS`` or ``CREATE … FUNCTION … RETURN``.
+        parts: its name, as written.
+        query: the query after it.
+        temporary: it belongs to the session.
+        shared: it is a global temporary view.
+    """
+
+    kind: Literal["view", "function"]
+    before: str
+    parts: tuple[str, ...]
+    query: str
+    temporary: bool = False
+    shared: bool = False
+
+
+def stored_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
+    """The head of a CREATE VIEW … AS or a CREATE FUNCTION … RETURN; None for every other statement."""
+    return _view_head(text, tokens) or _function_head(text, tokens)
+
+
+def _view_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
+    words = [t.word for t in tokens]
+    if words[:1] != ["CREATE"] or "VIEW" not in words[:6]:
+        return None
+    before = set(words[: words.index("VIEW")])
+    if before - {"CREATE", "OR", "REPLACE", "GLOBAL", "TEMP", "TEMPORARY"}:
+        return None
+    at = words.index("VIEW") + 1
+    at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
+    start = at
+    while at + 2 < len(tokens) and tokens[at + 1].text == ".":
+        at += 2
+    parts = tuple(t.text for t in tokens[start : at + 1 : 2])
+    depth = 0
+    for index in range(at + 1, len(tokens) - 1):
+        token = tokens[index]
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.word == "AS" and tokens[index + 1].word in ("SELECT", "WITH", "FROM", ""):
+            query = text[tokens[index + 1].start :].rstrip().rstrip(";")
+            temporary = bool(before & {"TEMP", "TEMPORARY"})
+            return StoredHead("view", text[: token.end], parts, query, temporary, "GLOBAL" in before)
+    return None
+
+
+def _function_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
+    words = [t.word for t in tokens]
+    at = words.index("FUNCTION") + 1 if words[:1] == ["CREATE"] and "FUNCTION" in words[:5] else 0
+    if not at or set(words[: at - 1]) - {"CREATE", "OR", "REPLACE", "TEMPORARY"}:
+        return None
+    at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
+    start = at
+    while at + 2 < len(tokens) and tokens[at + 1].text == ".":
+        at += 2
+    depth = 0
+    for index in range(at + 1, len(tokens) - 1):
+        token = tokens[index]
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.word == "RETURN":
+            query = text[token.end :].strip().rstrip(";")
+            parts = tuple(t.text for t in tokens[start : at + 1 : 2])
+            return StoredHead("function", text[: token.end], parts, query, "TEMPORARY" in words[:at])
+    return None
+
+
+def is_body(text: str) -> bool:
+    """Whether a text is the stored body of a function: it may read arguments, which only its caller knows."""
+    found = _WRITTEN_IN.match(text)
+    return found is not None and bool(found[1])
+
+
+def store(head: StoredHead, plan: Plan, binder: SparkBinder) -> None:
+    """Make the view or the function over a stand-in of its query, then store what was written in its place.
+
+    Raises:
+        AnalysisException: Spark's own, where it cannot be made.
+        UnsupportedError: the body of a function is an expression, which Spark reads without us.
+    """
+    if head.kind == "function" and tokenize(head.query)[0].word not in ("SELECT", "WITH", "FROM", "VALUES"):
+        raise UnsupportedError("UNSUPPORTED.FUNCTION_BODY", plan.text, (0, len(plan.text)))
+    session: Any = binder.spark._jsparkSession
+    session.sql(f"{head.before} {_stand_in(head, plan, binder)}")
+    mark = _NEEDS.format(
+        _OF_FUNCTION if head.kind == "function" else "", session.sessionState().catalog().getCurrentDatabase()
+    )
+    if head.kind == "function":
+        _store_function(head, mark + head.query, binder)
+    else:
+        (_store_temporary if head.temporary else _store_view)(head, mark + head.query, binder)
+
+
+def _stand_in(head: StoredHead, plan: Plan, binder: SparkBinder) -> str:
+    """Plain SQL of the same columns that reads the same relations: what Spark refuses of these it refuses here."""
+    for node in plan.operators():
+        binder.announce(node.name, node.columns)
+    levels = list(scan(head.query).walk())
+    read = {
+        ".".join(map(quoted, relation.parts))
+        for level in levels
+        for block in level.blocks
+        for item in block.items
+        for relation in relations_of(item)
+        if relation.kind == "name" and level.cte_of(relation) is None
+    }
+    exist = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in sorted(read)) or "true"
+    return f"SELECT * FROM ({binder.standing_in(plan.root.sql)}) WHERE {exist}"
+
+
+def _store_view(head: StoredHead, text: str, binder: SparkBinder) -> None:
+    state: Any = binder.spark._jsparkSession.sessionState()
+    identifier = state.sqlParser().parseTableIdentifier(".".join(head.parts[-2:]))
+    table = state.catalog().getTableMetadata(identifier)
+    state.catalog().alterTable(_with_text(binder, table, text, "viewText", "viewOriginalText"))
+
+
+def _store_temporary(head: StoredHead, text: str, binder: SparkBinder) -> None:
+    state: Any = binder.spark._jsparkSession.sessionState()
+    jvm: Any = binder.spark.sparkContext._jvm
+    catalog = state.catalog()
+    name = state.sqlParser().parseTableIdentifier(head.parts[-1]).table()
+    raw = catalog.getRawGlobalTempView(name) if head.shared else catalog.getRawTempView(name)
+    database = jvm.scala.Option.apply(catalog.globalTempDatabase()) if head.shared else jvm.scala.Option.empty()
+    table = _with_text(binder, raw.get().tableMeta(), text, "viewText", "viewOriginalText")
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, database)
+    relation = jvm.org.apache.spark.sql.catalyst.catalog.TemporaryViewRelation(table, jvm.scala.Option.empty())
+    catalog.alterTempViewDefinition(identifier, relation)
+
+
+def _store_function(head: StoredHead, text: str, binder: SparkBinder) -> None:
+    state: Any = binder.spark._jsparkSession.sessionState()
+    jvm: Any = binder.spark.sparkContext._jvm
+    functions = jvm.org.apache.spark.sql.catalyst.catalog.SQLFunction
+    catalog, parser = state.catalog(), state.sqlParser()
+    identifier = parser.parseFunctionIdentifier(".".join(head.parts[-2:]))
+    if not head.temporary:
+        found = functions.fromCatalogFunction(catalog.getFunctionMetadata(identifier), parser)
+        catalog.alterFunction(_with_text(binder, found, text, "queryText").toCatalogFunction())
+        return
+    name = identifier.funcName()
+    info = catalog.lookupBuiltinOrTempTableFunction(name)
+    if info.isDefined():
+        found = functions.fromExpressionInfo(info.get(), parser)
+        catalog.registerSQLTableFunction(_with_text(binder, found, text, "queryText"), True)
+        return
+    found = functions.fromExpressionInfo(catalog.lookupBuiltinOrTempFunction(name).get(), parser)
+    catalog.registerSQLScalarFunction(_with_text(binder, found, text, "queryText"), True)
+
+
+@contextmanager
+def where_written(java_session: Any, text: str) -> Iterator[None]:
+    """Within it the names in the text of a temporal view or function mean what they did when it was made."""
+    found = _WRITTEN_IN.match(text)
+    if found is None:
+        yield
+        return
+    state = java_session.sessionState()
+    catalogs, current = state.catalogManager(), state.catalogManager().currentNamespace()
+    name = current[:]  # an array of the same type and length: one name
+    name[0] = found[2]
+    catalogs.setCurrentNamespace(name)
+    try:
+        yield
+    finally:
+        catalogs.setCurrentNamespace(current)
+
+
+def _with_text(binder: SparkBinder, kept: Any, text: str, *places: str) -> Any:
+    """A copy of what the catalog keeps with another text; every other field as it is."""
+    jvm: Any = binder.spark.sparkContext._jvm
+    iterator = kept.productElementNames()
+    fields = [iterator.next() for _ in range(int(kept.productArity()))]
+    values = [
+        jvm.scala.Option.apply(text) if name in places else kept.productElement(n) for n, name in enumerate(fields)
+    ]
+    return kept.copy(*values)
