@@ -76,9 +76,11 @@ class JavaErrors:
         """An exception of Java's on its way back: a script's is checked, and the interface does not declare it."""
         origin: Any = error.java_exception
         kept: Exception = error
-        if self._may_be_thrown(origin) or not hasattr(origin, "getCondition"):
+        if self._may_be_thrown(origin):
             return kept
-        return self._parse_exception(str(origin.getMessage()), origin.getCondition(), origin.getSqlState())
+        if self._is_one_of(origin, "org.apache.spark.SparkThrowable"):
+            return self._parse_exception(str(origin.getMessage()), origin.getCondition(), origin.getSqlState())
+        return self._parse_exception(f"[INTERNAL_ERROR] {origin.toString()} SQLSTATE: XX000", "INTERNAL_ERROR", "XX000")
 
     def internal(self, error: Exception) -> Exception:
         """A fault of ours in one line; its stack trace is in the log."""
@@ -87,10 +89,12 @@ class JavaErrors:
 
     def _may_be_thrown(self, origin: Any) -> bool:
         """Java wraps a checked exception that the interface does not declare: only ParseException is."""
+        return self._is_one_of(origin, "java.lang.RuntimeException", "java.lang.Error", _PARSE_EXCEPTION)
+
+    def _is_one_of(self, origin: Any, *classes: str) -> bool:
         jvm = self._context._jvm
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        allowed = ("java.lang.RuntimeException", "java.lang.Error", _PARSE_EXCEPTION)
-        return any(jvm.java.lang.Class.forName(name, True, loader).isInstance(origin) for name in allowed)
+        return any(jvm.java.lang.Class.forName(name, True, loader).isInstance(origin) for name in classes)
 
     def _parse_exception(self, message: str, condition: str | None, state: str | None) -> Exception:
         jvm = self._context._jvm

@@ -26,6 +26,7 @@ from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
 from sqlx.streaming.commands import carets_in, carry_out
+from sqlx.streaming.tables import refuse_write
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -97,11 +98,11 @@ _CALLS = ("history", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
 #: In every statement that can be temporal is one of these; looking for them costs a hundredth of the pattern.
 _MARKS = (
     "of", "deduplicate", "grace", "temporal", "versioned", "upsert", "stream", "verify", "emit", "match_condition",
-    "history", "sliding_window", "descriptor", "insert",
+    "history", "sliding_window", "descriptor", "insert", "merge", "update", "delete", "truncate", "alter", "load",
 )  # fmt: skip
 _SCAN = re.compile(
     rf"\b(?:{'|'.join([*(f'{a}{_GAP}{b}' for a, b in _PAIRS), *_WORDS])})\b"
-    rf"|\b(?:{'|'.join(_CALLS)})\s*\(|^\s*INSERT\b",
+    rf"|\b(?:{'|'.join(_CALLS)})\s*\(|\bINSERT{_GAP}(?:INTO|OVERWRITE)\b|^\s*(?:MERGE|UPDATE|DELETE|TRUNCATE|ALTER|LOAD)\b",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -161,6 +162,8 @@ class SessionStatements:
             tokens = tokenize(text)
         except LexicalError:
             return None
+        if accepted:
+            refuse_write(self.spark, text, tokens)
         running = parse_streaming(text, tokens)
         if running is not None:
             return Rewritten(*carry_out(self.spark, running, self.live))

@@ -35,6 +35,7 @@ class Identity:
         table: the name of the table, or of the sink's query.
         sink: the format of the sink.
         location: where the table's files are; "" where the sink has none.
+        meaning: what the names in the query mean; "" in a checkpoint that did not note it yet.
     """
 
     query: str
@@ -43,6 +44,7 @@ class Identity:
     table: str
     sink: str
     location: str = ""
+    meaning: str = ""
 
 
 class Checkpoint:
@@ -80,7 +82,8 @@ class Checkpoint:
             facts = json.loads(text)
             found = facts["format"]
             if found == FORMAT:
-                return Identity(**{field.name: facts[field.name] for field in fields(Identity)})
+                known = [field.name for field in fields(Identity) if field.name != "meaning"]
+                return Identity(**{name: facts[name] for name in known}, meaning=facts.get("meaning", ""))
         except (ValueError, KeyError, TypeError) as error:
             raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=f"{FILE}: {error}") from error
         raise self._error("STREAMING.CHECKPOINT_FORMAT", found=found, known=FORMAT, product=facts.get("product", "?"))
@@ -125,13 +128,26 @@ def difference_of(stored: Identity, wanted: Identity) -> str:
         return f"it was written with TASKS {stored.tasks}, this is TASKS {wanted.tasks}"
     if stored.location != wanted.location:
         return f"its rows are in {stored.location}, these would go to {wanted.location}"
+    changed = _changed_meaning(stored.meaning, wanted.meaning) if stored.meaning else ""
     if stored.fingerprint == wanted.fingerprint:
-        return ""
+        return changed
     old, new = " ".join(stored.query.split()), " ".join(wanted.query.split())
     if old == new:
-        return "what the names in its query mean has changed since (a definition, its columns or its retention)"
+        return (
+            changed or "what the names in its query mean has changed since (a definition, its columns or its retention)"
+        )
     at = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     return f"its query reads {_around(old, at)}, this one {_around(new, at)}"
+
+
+def _changed_meaning(stored: str, wanted: str) -> str:
+    old, new = (dict(line.split(": ", 1) for line in text.splitlines()) for text in (stored, wanted))
+    changed = next((name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)), None)
+    if changed is None:
+        return ""
+    before, now = old.get(changed, "nothing"), new.get(changed, "nothing")
+    at = next((n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
+    return f"`{changed}` was {_around(before, at)}, it is {_around(now, at)}"
 
 
 def _around(text: str, at: int) -> str:

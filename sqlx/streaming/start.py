@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from catalog.spark import analysis_error
+from catalog.spark import SparkCatalog, analysis_error
 from catalog.statements import absolute
 from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
 from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
 from sqlx.streaming.checkpoint import Checkpoint, Identity
+from sqlx.streaming.meaning import meaning_of
 from sqlx.streaming.registry import RunningQuery, listen, registry
 from sqlx.streaming.sinks import (
     NOTE,
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 
 _PREVIEW = "a preview"
+#: The checkpoint of a table is a folder of its name in the warehouse, and must not leave it.
+_NAME = re.compile(r"\w{1,200}")
 _FORMATS = frozenset({"noop", "preview"})
 
 
@@ -230,6 +234,8 @@ class Starter:
                 return None
             if not self.statement.replace:
                 raise self._refused("STREAMING.ALREADY_RUNNING", name=self.name.shown)
+        if not _NAME.fullmatch(self.name.parts[-1]):
+            raise self._refused("STREAMING.NAME", "NAME", name=self.name.parts[-1])
         live = self.lower(self.tasks)
         self.notes += live.plan.notes
         if not live.frame.isStreaming:
@@ -321,7 +327,10 @@ class Starter:
             location = Folder(self.spark, self.path).path
         elif self.sink.kind == "files":
             location = stored.location if stored is not None else self.table.location
-        return Identity(self.statement.query, live.fingerprint, self.tasks, self.name.shown, self.sink.format, location)
+        meaning = meaning_of(SparkCatalog(self.spark), self.statement.query)
+        return Identity(
+            self.statement.query, live.fingerprint, self.tasks, self.name.shown, self.sink.format, location, meaning
+        )
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:
         """OR REPLACE: the table and the checkpoint go."""

@@ -10,10 +10,14 @@ from catalog.definitions import name_parts, name_text, part_text
 from catalog.entries import Column
 from catalog.spark import type_text
 from catalog.statements import absolute, literal
+from sqlx.errors import UnsupportedError
+from sqlx.sql.cursor import Cursor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from sqlx.sql.tokens import Token
 
 
 # Folders through Hadoop's file systems: a checkpoint may lie on a disk, in HDFS or in an object store.
@@ -156,10 +160,15 @@ class StreamTable:
         found = self._metadata.properties().get(CHECKPOINT)
         return str(found.get()) if found.isDefined() else self._kept_by_delta()
 
+    @property
+    def is_delta(self) -> bool:
+        """Whether it is a Delta table."""
+        provider = self._metadata.provider()
+        return bool(provider.isDefined()) and str(provider.get()).lower() == "delta"
+
     def _kept_by_delta(self) -> str:
         """The same of a Delta table, which keeps its properties in its own log."""
-        provider = self._metadata.provider()
-        if not provider.isDefined() or str(provider.get()).lower() != "delta":
+        if not self.is_delta:
             return ""
         listed = self.spark.sql(f"SHOW TBLPROPERTIES {self.name.text}").collect()
         return next((str(row["value"]) for row in listed if row["key"] == CHECKPOINT), "")
@@ -232,3 +241,33 @@ class StreamTable:
 def columns_of(schema: StructType) -> tuple[Column, ...]:
     """The columns of a schema."""
     return tuple(Column(field.name, type_text(field.dataType)) for field in schema.fields)
+
+
+# Only its stream writes a streaming table: Spark reads what the stream's own log lists, so a row that somebody else has
+# inserted would be nowhere, and a table that was emptied could not be read any more.
+
+
+_VERBS = ("INSERT", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "ALTER", "LOAD")
+_BEFORE_NAME = frozenset({"INTO", "OVERWRITE", "TABLE", "FROM"})
+
+
+def refuse_write(spark: SparkSession, text: str, tokens: tuple[Token, ...]) -> None:
+    """Refuse a statement that would write a streaming table beside its stream; Delta tables allow it.
+
+    Raises:
+        UnsupportedError: it would.
+    """
+    verb = next((n for n, token in enumerate(tokens) if token.word in _VERBS), None)
+    if verb is None or (verb > 0 and tokens[verb].word != "INSERT"):  # FROM x INSERT INTO …, WITH … INSERT INTO …
+        return
+    start = next((n for n in range(verb + 1, len(tokens)) if tokens[n].word not in _BEFORE_NAME), len(tokens))
+    cursor = Cursor(text, tokens, start)
+    if cursor.done or not tokens[start].is_name:
+        return
+    name = cursor.path("a name")
+    if tokens[verb].word == "ALTER" and cursor.word() in ("SET", "UNSET", "RECOVER"):
+        return
+    table = StreamTable(spark, qualified(spark, tuple(part.name for part in name)))
+    if table.checkpoint and not table.is_delta:
+        place = (tokens[verb].start, name[-1].end)
+        raise UnsupportedError("STREAMING.WRITE", text, place, verb=tokens[verb].word, name=table.name.shown)

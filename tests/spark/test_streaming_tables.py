@@ -320,3 +320,63 @@ def test_a_live_join_writes_its_result_and_its_late_rows(spark: SparkSession, so
     refused = refusal(spark, query.format("STREAM"))
     assert refused.condition == "UNSUPPORTED.LATE_TO_NEEDS_TABLE"
     assert "^^^" in str(refused)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "INSERT INTO st_rows VALUES (9)",
+        "INSERT OVERWRITE TABLE st_rows VALUES (9)",
+        "FROM VALUES (9) AS t(id) INSERT INTO st_rows SELECT id",
+        "TRUNCATE TABLE st_rows",
+        "DELETE FROM default.st_rows WHERE id = 1",
+        "UPDATE st_rows SET id = 2",
+        "MERGE INTO st_rows USING st_rows s ON false WHEN NOT MATCHED THEN INSERT *",
+        "ALTER TABLE st_rows ADD COLUMN x INT",
+    ],
+)
+def test_only_its_stream_writes_a_streaming_table(spark: SparkSession, source: Source, write: str) -> None:
+    spark.sql(f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source")
+    refused = refusal(spark, write)
+    assert refused.condition == "STREAMING.WRITE"
+    assert "^" in str(refused)
+    spark.sql("ALTER TABLE st_rows SET TBLPROPERTIES ('note' = 'x')")
+    assert ids(spark, "st_rows") == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["`../../st_x`", "`st_a/b`", "`st_a b`", f"st_{'x' * 300}"])
+def test_a_name_that_leaves_its_folder_is_refused(spark: SparkSession, source: Source, name: str) -> None:
+    text = f"CREATE STREAMING TABLE {name} USING console {NOW} AS SELECT id FROM st_source"
+    assert refusal(spark, text).condition == "STREAMING.NAME"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "CREATE OR REPLACE STREAM st_o FROM st_both TIMESTAMP BY b",
+        "CREATE OR REPLACE TABLE st_other USING parquet AS SELECT * FROM st_both",
+    ],
+)
+def test_a_checkpoint_knows_what_its_names_meant(spark: SparkSession, source: Source, changed: str) -> None:
+    ts = "TIMESTAMP'2024-01-01 00:00:0{}'"
+    spark.sql(
+        f"CREATE TABLE st_both USING parquet AS SELECT 1 AS id, {ts.format(1)} AS a, {ts.format(2)} AS b, 'k' AS k"
+    )
+    spark.sql("CREATE OR REPLACE STREAM st_o FROM st_both TIMESTAMP BY a")
+    text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_o"
+    try:
+        spark.sql(text)
+        spark.sql(text)
+        if "st_other" in changed:
+            spark.sql("CREATE TABLE st_other USING parquet AS SELECT * FROM st_both")
+            spark.sql("CREATE OR REPLACE STREAM st_o FROM st_other TIMESTAMP BY a")
+        else:
+            spark.sql(changed)
+        refused = refusal(spark, text)
+        assert refused.condition == "STREAMING.CHECKPOINT_OTHER_QUERY"
+        assert "`st_o` was" in str(refused)
+        spark.sql("CREATE OR REPLACE STREAM st_o FROM st_both TIMESTAMP BY a")
+        spark.sql(text)
+        assert ids(spark, "st_rows") == [1]
+    finally:
+        spark.sql("DROP STREAM st_o")
