@@ -139,6 +139,12 @@ class OperatorError(TemporalRuntimeError):
         return cls("OPERATOR.BUFFER_FULL", text)
 
     @classmethod
+    def window_overflow(cls, size_us: int) -> OperatorError:
+        """A window around a time begins or ends outside of the times that there are."""
+        text = f"a window of {size_us} µs around a time at the end of all times does not fit; filter such rows out"
+        return cls("OPERATOR.WINDOW_OVERFLOW", text)
+
+    @classmethod
     def arithmetic_overflow(cls, function: str, data_type: str) -> OperatorError:
         """A sum or an average does not fit the type of its result (Spark's ANSI mode)."""
         text = f"{function} overflows {data_type}; cast its argument to a wider type"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import weakref
 from collections import deque
 from functools import cache, lru_cache
@@ -42,7 +43,52 @@ def parse_sql(text: str) -> exp.Expr:
         raise _refused(str(error.errors[0]["description"] if error.errors else error)) from error
     except SqlglotError as error:
         raise _refused(str(error)) from error
-    return tree.transform(_as_spark_means)
+    return _with_spark_answers(tree.transform(_as_spark_means))
+
+
+#: Functions whose results have another type on DuckDB.
+_RESULTS: dict[type[exp.Expr], str] = {
+    **dict.fromkeys((exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DayOfMonth, exp.DayOfYear), "int"),
+    exp.WeekOfYear: "int",
+    **dict.fromkeys((exp.Hour, exp.Minute, exp.Second, exp.Extract, exp.DateDiff, exp.UnixDate), "int"),
+    **dict.fromkeys((exp.Length, exp.BitLength, exp.StrPosition, exp.Levenshtein, exp.ArraySize), "int"),
+    exp.Sign: "double", exp.AddMonths: "date", exp.DateTrunc: "date",
+    exp.TimestampTrunc: "timestamptz",
+}  # fmt: skip
+
+
+def _with_spark_answers(tree: exp.Expr) -> exp.Expr:
+    """Put what answers as Spark in the place of functions that DuckDB has otherwise; from the inside out."""
+    for node in reversed(list(tree.walk())):
+        other = _other(node)
+        if other is None:
+            continue
+        other.meta["spark"] = node.sql(dialect="spark")
+        if node is tree:
+            return other
+        node.replace(other)
+    return tree
+
+
+def _other(node: exp.Expr) -> exp.Expr | None:
+    kept = node.copy
+    if isinstance(node, exp.TsOrDsToDate) and node.args.get("safe") and not node.args.get("format"):
+        return exp.cast(node.this.copy(), "date")
+    if isinstance(node, exp.DayOfWeek):  # Sunday is 1
+        return exp.cast(exp.Add(this=kept(), expression=exp.Literal.number(1)), "int")
+    if isinstance(node, exp.TimestampDiff):  # whole units, not the borders between
+        unit = exp.Literal.string(str(node.unit).lower())
+        return exp.Anonymous(this="date_sub", expressions=[unit, node.expression.copy(), node.this.copy()])
+    if isinstance(node, exp.Div):
+        return exp.Anonymous(this="__sqlx_div", expressions=[node.this.copy(), node.expression.copy()])
+    is_whole = isinstance(node, (exp.Ceil, exp.Floor)) and not node.args.get("decimals")
+    if isinstance(node, (exp.Upper, exp.Lower)) or is_whole:
+        return exp.Anonymous(this=f"__sqlx_{type(node).__name__.lower()}", expressions=[node.this.copy()])
+    if isinstance(node, exp.Anonymous) and node.name.lower() in ("isnull", "isnotnull") and len(node.expressions) == 1:
+        test = exp.Is(this=node.expressions[0].copy(), expression=exp.null())
+        return test if node.name.lower() == "isnull" else exp.Not(this=test)
+    result = _RESULTS.get(type(node))
+    return exp.cast(kept(), result) if result else None
 
 
 def _as_spark_means(node: exp.Expr) -> exp.Expr:
@@ -82,6 +128,9 @@ _MACROS = (
     "timestamp_millis(x) AS make_timestamptz(CAST(x AS BIGINT) * 1000)",
     "timestamp_micros(x) AS make_timestamptz(CAST(x AS BIGINT))",
     "pmod(a, b) AS ((a % b) + b) % b",
+    "__sqlx_whole(s) AS CASE WHEN s IS NULL OR regexp_full_match(trim(s), '[+-]?\\d+') THEN trim(s) ELSE error(s) END",
+    "weekday(x) AS CAST(isodow(CAST(x AS DATE)) - 1 AS INTEGER)",
+    "__sqlx_div(a, b) AS CASE WHEN a IS NOT NULL AND b = 0 THEN error('DIVIDE_BY_ZERO') ELSE a / b END",
 )
 
 
@@ -94,7 +143,22 @@ _left: deque[str] = deque()
 @cache
 def _instance() -> duckdb.DuckDBPyConnection:
     """The one DuckDB of this process: to start another takes fifty times as long as to attach a database to it."""
-    return duckdb.connect(":memory:", config={"threads": "1"})
+    connection = duckdb.connect(":memory:", config={"threads": "1"})
+    # Unicode's special cases and NaN as Java has them.
+    texts, numbers = (("upper", str.upper), ("lower", str.lower)), (("ceil", _ceil), ("floor", _floor))
+    for name, text in texts:
+        connection.create_function(f"__sqlx_{name}", text, ["VARCHAR"], "VARCHAR")
+    for name, number in numbers:
+        connection.create_function(f"__sqlx_{name}", number, ["DOUBLE"], "BIGINT")
+    return connection
+
+
+def _ceil(value: float) -> int:
+    return 0 if math.isnan(value) else math.ceil(value)  # infinity raises, as on Spark
+
+
+def _floor(value: float) -> int:
+    return 0 if math.isnan(value) else math.floor(value)
 
 
 class Engine:
@@ -124,6 +188,17 @@ class Engine:
         except (duckdb.Error, TypeTextError) as error:
             raise _refused(str(error)) from error
         return tuple(Column(name, kind) for name, kind in zip(found.columns, types, strict=True))
+
+    def types(self, query: str) -> list[str]:
+        """The types of a query's columns, as DuckDB names them; it is not run.
+
+        Raises:
+            BindError: DuckDB refuses it.
+        """
+        try:
+            return [str(kind) for kind in self.connection.sql(query).types]
+        except duckdb.Error as error:
+            raise _refused(str(error)) from error
 
     def define(self, parts: tuple[str, ...], columns: tuple[Column, ...]) -> None:
         """Make an empty relation known, so that queries over it can be bound."""

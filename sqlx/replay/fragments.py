@@ -12,6 +12,7 @@ from catalog.entries import Column
 from sqlx.errors import RunError, UnsupportedError
 from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source
 from sqlx.replay.duckdb import Engine, duckdb_text, parse_sql
+from sqlx.replay.proven import check_proven
 from sqlx.replay.types import INTEGRAL, SparkType, TypeTextError, Values, parse_type, reader_of
 
 # Fragments that only pick, rename, compare or test columns, as Python functions: most are, and need no SQL engine.
@@ -389,7 +390,30 @@ class FragmentRunner:
         check_stateless(self.tree, lambda table: table.name in self.reads)
         self._readers = [reader_of(parse_type(column.type)) for column in fragment.columns]
         self._queries: dict[str, tuple[str, list[int]]] = {}
-        self._functions: dict[str, RowFunction | None] = {}
+        width = len(self._readers)
+        self._functions = {r: row_function(self.tree, r, columns_of(node), width) for r, node in self.reads.items()}
+        if None in self._functions.values():
+            check_proven(self.tree, self._types)
+
+    def _types(self, select: exp.Select, values: list[exp.Expr]) -> list[str]:
+        """The types of expressions in a SELECT, as DuckDB names them.
+
+        Raises:
+            BindError: DuckDB refuses them.
+        """
+        ctes = []
+        for name, node in self.reads.items():
+            items = [f"CAST(NULL AS {parse_type(c.type).duckdb}) AS {_identifier(c.name)}" for c in columns_of(node)]
+            ctes.append(f"{name} AS (SELECT {', '.join(items) or '1 AS __none'})")
+        inside: exp.Expr | None = select
+        while inside is not None:
+            known = inside.args.get("with_")
+            read = known.expressions if known is not None else ()
+            ctes += [f"{cte.args['alias'].sql(dialect='duckdb')} AS ({duckdb_text(cte.this)})" for cte in read]
+            inside = inside.parent
+        bare = exp.Select(**{part: select.args.get(part) for part in ("from_", "joins", "laterals")}).copy()
+        bare.set("expressions", [exp.alias_(value.copy(), f"__v{n}") for n, value in enumerate(values)])
+        return self.engine.types(f"WITH {', '.join(ctes)} {duckdb_text(bare)}")
 
     def run(self, read: str, values: Values) -> list[Values]:
         """The fragment's rows when ``values`` is the only row of the relation ``read``.
@@ -397,8 +421,6 @@ class FragmentRunner:
         Raises:
             RunError: an expression fails on these values.
         """
-        if read not in self._functions:
-            self._functions[read] = row_function(self.tree, read, columns_of(self.reads[read]), len(self._readers))
         function = self._functions[read]
         return function(values) if function is not None else self._run_sql(read, values)
 
@@ -444,7 +466,7 @@ class FragmentRunner:
                 kind = parse_type(column.type)
                 used += [index] if name == active else []
                 value = _parameter(len(used), kind) if name == active else f"CAST(NULL AS {kind.duckdb})"
-                items.append(f'{value} AS "{column.name.replace(chr(34), chr(34) * 2)}"')
+                items.append(f"{value} AS {_identifier(column.name)}")
             empty = "" if name == active else " WHERE false"
             ctes.append(f"{name} AS (SELECT {', '.join(items) or '1 AS __none'}{empty})")
         return f"WITH {', '.join(ctes)} SELECT * FROM ({duckdb_text(self.tree)})", used
@@ -456,6 +478,10 @@ class FragmentRunner:
             return numbered
         named = {identifier.name.lower() for identifier in self.tree.find_all(exp.Identifier)}
         return [(n, c) for n, c in numbered if c.name.lower() in named]
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _path(name: str) -> str:

@@ -108,7 +108,7 @@ class ListReader:
     def key_text(self) -> str:
         token = self.cursor.peek()
         if token is not None and token.kind == "string":
-            return self._string()
+            return _unquoted(self.cursor.next())
         return ".".join(self.qualified("the name of a property")[1])
 
     def value_text(self) -> str:
@@ -118,23 +118,13 @@ class ListReader:
         token = self.cursor.peek()
         if token is None or token.kind == "op":
             self.cursor.fail("a value")
-        return sign + (self._string() if token.kind == "string" else self.cursor.next().text)
-
-    def _string(self) -> str:
-        """A string; a doubled quote inside of one splits it into two tokens side by side."""
         token = self.cursor.next()
-        value = _unquoted(token)
-        following = self.cursor.peek()
-        while following is not None and following.kind == "string" and following.start == token.end:
-            token = self.cursor.next()
-            value += token.text[0] + _unquoted(token)
-            following = self.cursor.peek()
-        return value
+        return sign + (_unquoted(token) if token.kind == "string" else token.text)
 
 
 def _unquoted(token: Token) -> str:
     quote = token.text[-1]
-    body = token.text[token.text.index(quote) + 1 : -1]
+    body = token.text[token.text.index(quote) + 1 : -1].replace(quote * 2, quote)
     return body if token.text[0] in "rR" else re.sub(r"\\(.)", r"\1", body)
 
 

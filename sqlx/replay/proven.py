@@ -1,0 +1,198 @@
+"""What replay may calculate: functions and operators that were proven to answer on DuckDB as on Spark.
+
+The two engines share most names and not all answers: casts of fractions, weekdays, divisions of decimals. So replay
+calculates what `proven.json` lists, function by function and type by type, and refuses all else by name. The list is
+made by `tests/spark/test_replay_functions.py`, which compares both engines over the edges of each type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+from sqlglot import exp
+
+from sqlx.errors import UnsupportedError
+
+#: What has a value of its own, or only hands one on.
+_TRANSPARENT = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Alias, exp.Star, exp.DataType,
+    exp.DataTypeParam, exp.Var, exp.Interval, exp.And, exp.Or, exp.Not, exp.Tuple, exp.Cast, exp.PropertyEQ,
+    exp.Dot, exp.Struct, exp.Bracket, exp.IntervalSpan, exp.Lambda, exp.Distinct, exp.Order, exp.Ordered, exp.Explode,
+)  # fmt: skip
+_FAMILIES = (
+    (r"(TINYINT|SMALLINT|INTEGER|BIGINT)", "int"), (r"(FLOAT|DOUBLE)", "float"),
+    (r"DECIMAL\(1?\d,\d+\)", "decimal"), (r"DECIMAL\(\d+,\d+\)", "wide decimal"), (r"VARCHAR", "string"),
+    (r"BOOLEAN", "boolean"), (r"DATE", "date"), (r"TIMESTAMP WITH TIME ZONE", "timestamp"),
+    (r"TIMESTAMP", "timestamp_ntz"), (r"INTERVAL", "interval"), (r"BLOB", "binary"), (r'"?NULL"?', "null"),
+    (r".*\[\]", "array"), (r"STRUCT\(.*\)", "struct"), (r"MAP\(.*\)", "map"),
+)  # fmt: skip
+
+
+def family(duckdb_type: str) -> str:
+    """The family of a type: proofs hold for all types of one. A decimal is wide from 20 digits on.
+
+    >>> family("BIGINT"), family("DECIMAL(10,2)"), family("INTEGER[]")
+    ('int', 'decimal', 'array')
+    """
+    return next((name for pattern, name in _FAMILIES if re.fullmatch(pattern, duckdb_type, re.DOTALL)), "other")
+
+
+@cache
+def proven() -> frozenset[str]:
+    """The signatures that are listed."""
+    return frozenset(json.loads(Path(__file__).with_name("proven.json").read_text(encoding="utf-8")))
+
+
+def calls(expression: exp.Expr) -> Iterator[exp.Expr]:
+    """The calculations in an expression: functions, operators and casts; not those of subqueries."""
+    for node in expression.walk(prune=lambda n: isinstance(n, exp.Query) and n is not expression):
+        if isinstance(node, exp.Query) or (isinstance(node, _TRANSPARENT) and not isinstance(node, exp.Cast)):
+            continue
+        is_branch = isinstance(node, exp.If) and isinstance(node.parent, exp.Case)
+        if not is_branch and not isinstance(node.parent, (exp.Interval, exp.DataType)):
+            yield node
+
+
+def operands(node: exp.Expr) -> list[exp.Expr]:
+    """What a calculation is over, in order."""
+    found: list[exp.Expr] = []
+    for name, value in node.args.items():
+        if name in ("to", "ifs"):
+            continue
+        found += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr)]
+    if isinstance(node, exp.Case):
+        found += [part for branch in node.args["ifs"] for part in (branch.this, branch.args["true"])]
+    return found
+
+
+def signatures(node: exp.Expr, types: Sequence[str]) -> Iterator[str]:
+    """The ways in which a calculation may be listed: with literals as they are, and by families alone.
+
+    Args:
+        node: the calculation.
+        types: the families of its operands.
+    """
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else type(node).__name__
+    flags = [f"{key}={value}" for key, value in sorted(node.args.items()) if isinstance(value, (bool, str)) and value]
+    flags = [] if isinstance(node, exp.Anonymous) else flags
+    target = f" to {_target(node)}" if isinstance(node, exp.Cast) else ""
+    choices = [_descriptions(operand, kind) for operand, kind in zip(operands(node), types, strict=True)]
+    for chosen in product(*choices):
+        yield f"{name}({', '.join([*chosen, *flags])}){target}"
+
+
+def _target(node: exp.Cast) -> str:
+    return str(node.to.sql(dialect="spark")).lower()
+
+
+def _descriptions(operand: exp.Expr, kind: str) -> list[str]:
+    plain = operand.this if isinstance(operand, exp.Paren) else operand
+    if isinstance(plain, exp.Neg) and isinstance(plain.this, exp.Literal):
+        return [f"-{plain.this.name}", kind]
+    if isinstance(plain, (exp.Literal, exp.Var)):
+        text = f"'{plain.name}'" if isinstance(plain, exp.Literal) and plain.is_string else plain.name
+        return [text, kind]
+    if isinstance(plain, exp.Interval):
+        return [f"interval {plain.unit}".lower(), kind]
+    return [kind]
+
+
+def check_proven(tree: exp.Expr, types_of: Callable[[exp.Select, list[exp.Expr]], list[str]]) -> None:
+    """Refuse what replay could calculate otherwise than Spark.
+
+    Args:
+        tree: a plain query.
+        types_of: from expressions in a SELECT of it to the names of their types.
+
+    Raises:
+        UnsupportedError: something in it is not listed.
+    """
+    for select in tree.find_all(exp.Select):
+        where = select.args.get("where")
+        parts = [*select.expressions, where and where.this, *(join.args.get("on") for join in _joins(select))]
+        found = [node for part in parts if part is not None for node in reversed(list(calls(part)))]  # inner ones first
+        values = [operand for node in found for operand in operands(node) if not isinstance(operand, _WORDLESS)]
+        kinds = dict(zip(map(id, values), types_of(select, values) if values else (), strict=True))
+        for node in found:
+            types = [_family_of(operand, kinds) for operand in operands(node)]
+            if not cast_as_spark(node, types) and not is_proven(node, types):
+                call, over = _as_written(node), ", ".join(types) or "nothing"
+                raise UnsupportedError("REPLAY.NOT_PROVEN", call=call, over=over)
+
+
+_WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+def cast_as_spark(node: exp.Expr, types: Sequence[str]) -> bool:
+    """Let a cast to an integer be Spark's, in its place: fractions are cut off, and text is digits alone.
+
+    Args:
+        node: a calculation.
+        types: the families of its operands.
+
+    Returns:
+        Whether it is such a cast.
+    """
+    if not isinstance(node, exp.Cast) or isinstance(node, exp.TryCast) or _target(node) not in _WHOLE:
+        return False
+    function = {"string": "__sqlx_whole", "float": "trunc", "decimal": "trunc"}.get(types[0])
+    if function is None:
+        return False
+    node.set("this", exp.Anonymous(this=function, expressions=[node.this.copy()]))
+    return True
+
+
+def _as_written(node: exp.Expr) -> str:
+    """What a user wrote, for what stands in its place."""
+    above: exp.Expr | None = node
+    while above is not None and not isinstance(above, exp.Select):
+        if "spark" in above.meta:
+            return str(above.meta["spark"])
+        above = above.parent
+    return str(node.sql(dialect="spark"))
+
+
+_WORDLESS = (exp.Var, exp.Query, exp.Lambda, exp.Star, exp.IntervalSpan, exp.DataType, exp.Distinct, exp.Ordered)
+
+
+def _joins(select: exp.Select) -> list[exp.Expr]:
+    return select.args.get("joins") or []
+
+
+def _family_of(operand: exp.Expr, kinds: dict[int, str]) -> str:
+    return family(kinds[id(operand)]) if id(operand) in kinds else type(operand).__name__.lower()
+
+
+def is_proven(node: exp.Expr, types: Sequence[str]) -> bool:
+    """Whether a calculation over operands of these families answers as on Spark."""
+    if isinstance(node, (exp.Case, exp.If, exp.Coalesce)):  # a choice: no value is made, where all are of one family
+        results = {kind for kind, operand in zip(types, operands(node), strict=True) if not _is_test(node, operand)}
+        if len(results - {"null"}) <= 1 and not results & {"decimal", "wide decimal"}:
+            return True
+    if isinstance(node, exp.Cast) and _is_literal_time(node):
+        return True
+    return any(signature in proven() for signature in signatures(node, types))
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
+
+
+def _is_literal_time(node: exp.Cast) -> bool:
+    """A date or a timestamp written out, as ``TIMESTAMP'2024-01-01 10:00'``."""
+    text = node.this
+    is_time = _target(node).startswith(("date", "timestamp"))
+    return is_time and isinstance(text, exp.Literal) and text.is_string and bool(_TIME.fullmatch(text.name))
+
+
+def _is_test(node: exp.Expr, operand: exp.Expr) -> bool:
+    """Whether an operand is the condition of a branch."""
+    if isinstance(node, exp.If):
+        return node.this is operand
+    if not isinstance(node, exp.Case) or node.this is not None:
+        return False
+    return any(branch.this is operand for branch in node.args["ifs"])

@@ -1,0 +1,271 @@
+"""The same expression on Spark and on DuckDB as replay runs it, over the edges of each type."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+from pyspark.errors import PySparkException
+from sqlglot import exp
+
+from catalog.spark import columns_of
+from sqlx.errors import TemporalSqlError
+from sqlx.replay.duckdb import Engine, duckdb_text, parse_sql
+from sqlx.replay.proven import calls, cast_as_spark, family, operands, signatures
+from sqlx.replay.types import TypeTextError, from_duckdb, parse_type, reader_of
+from sqlx.testing.slt import plain_value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Of each letter of a template the types that it stands for, each with the edges of that type as Spark writes them.
+EDGES: dict[str, list[tuple[str, list[str]]]] = {
+    "i": [
+        ("int", ["0", "1", "-1", "3", "7", "-8", "2147483647", "NULL"]),
+        ("bigint", ["0", "2", "-3", "9007199254740993", "NULL"]),
+    ],
+    "f": [("double", ["0.0", "-0.0", "1.5", "-2.5", "0.1", "2.5", "1e15", "1e300", "'NaN'", "'Infinity'", "NULL"])],
+    "d": [
+        ("decimal(10,2)", ["0", "1.25", "-1.25", "2.50", "-7.00", "99999999.99", "NULL"]),
+        ("decimal(18,4)", ["0.0001", "-3.5", "12345678901234.5678", "NULL"]),
+        ("decimal(38,10)", ["0.0000000001", "-3.5", "NULL"]),
+    ],
+    "s": [
+        (
+            "string",
+            [
+                "''",
+                "'a'",
+                "'Abc'",
+                "' x y '",
+                "'äÖß'",
+                "'日本'",
+                "'12'",
+                "' 7 '",
+                "'1.5'",
+                "'1e3'",
+                "'true'",
+                "'2024-02-29'",
+                "'2024-1-5'",
+                "'2024-01-02 03:04:05'",
+                "'a_b%c'",
+                "'😀z'",
+                "'aXbXa'",
+                "NULL",
+            ],
+        )
+    ],
+    "b": [("boolean", ["true", "false", "NULL"])],
+    "D": [
+        (
+            "date",
+            [
+                "'1970-01-01'",
+                "'2024-02-29'",
+                "'1969-12-31'",
+                "'2023-01-31'",
+                "'2024-12-30'",
+                "'1582-10-04'",
+                "'0100-01-01'",
+                "NULL",
+            ],
+        )
+    ],
+    "T": [
+        (
+            "timestamp",
+            [
+                "'1970-01-01 00:00:00'",
+                "'2024-02-29 23:59:59.999999'",
+                "'1969-12-31 23:59:59.5'",
+                "'2023-03-26 02:30:00'",
+                "'1901-01-01 00:00:00.000001'",
+                "NULL",
+            ],
+        )
+    ],
+    "B": [("binary", ["''", "'ab'", "'abc'", "NULL"])],
+    "A": [
+        (
+            "array<int>",
+            ["array(1, 2, 3)", "array(CAST(NULL AS INT))", "CAST(array() AS ARRAY<INT>)", "array(3, 1, 3)", "NULL"],
+        )
+    ],
+    "S": [("array<string>", ["array('b', 'a')", "array('', 'ä')", "CAST(array() AS ARRAY<STRING>)", "NULL"])],
+    "M": [("map<string,int>", ["map('a', 1, 'b', 2)", "CAST(map() AS MAP<STRING,INT>)", "NULL"])],
+    "k": [("int", ["0", "1", "2", "3", "-1", "NULL"])],
+}
+GROUPS = {"n": "ifd", "o": "ifdsDTb", "t": "DT", "x": "ifdsDTbB"}
+_MOST_ROWS = 150
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A template with a type for each of its places: `{0}` is the first."""
+
+    template: str
+    types: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+
+    @property
+    def expression(self) -> str:
+        return self.template.format(*(f"c{n}" for n in range(len(self.types))))
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        found = list(itertools.product(*self.values))
+        step = max(1, len(found) // _MOST_ROWS)
+        return found[::step]
+
+
+def trials(template: str, places: str) -> list[Trial]:
+    """A template with each choice of types: `places` has a letter for each place, its own or a group's."""
+    choices = [[typed for letter in GROUPS.get(place, place) for typed in EDGES[letter]] for place in places]
+    same = len(places) > 1 and len(set(places)) == 1 and places[0] in GROUPS
+    picked = itertools.product(*choices)
+    found = [Trial(template, tuple(t for t, _ in pick), tuple(tuple(v) for _, v in pick)) for pick in picked]
+    return [t for t in found if not same or len({family_of(x) for x in t.types}) == 1]
+
+
+def family_of(type_text: str) -> str:
+    """The family of a type of Spark's."""
+    return family(parse_type(type_text).duckdb.replace(", ", ","))
+
+
+def signatures_of(trial: Trial) -> set[str]:
+    """How the calculations of a trial are listed."""
+    engine, tree = Engine(), parse_sql(f"SELECT {trial.expression} AS x FROM t")
+    items = ", ".join(f"CAST(NULL AS {parse_type(kind).duckdb}) AS c{n}" for n, kind in enumerate(trial.types)) or "1"
+    found = set()
+    for node in calls(tree.expressions[0]):
+        values = operands(node)
+        kinds = []
+        for value in values:
+            if isinstance(value, (exp.Var, exp.IntervalSpan)):
+                kinds.append(type(value).__name__.lower())
+            else:
+                kinds.append(family(engine.types(f"SELECT {duckdb_text(value)} FROM (SELECT {items}) AS t")[0]))
+        found.add(next(iter(signatures(node, kinds))))
+    return found
+
+
+def on_duckdb(trial: Trial) -> tuple[str, list[Any]]:
+    """Type and values, row by row; "error" where a row fails."""
+    engine, tree = Engine(), parse_sql(f"SELECT {trial.expression} AS x FROM t").copy()
+    for node in list(calls(tree.expressions[0])):
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column):
+            cast_as_spark(node, [family_of(trial.types[int(node.this.name[1:])])])
+    text = duckdb_text(tree)
+    found, kind = [], ""
+    for row in trial.rows:
+        items = ", ".join(
+            f"CAST({_literal(v, k)} AS {parse_type(k).duckdb}) AS c{n}"
+            for n, (v, k) in enumerate(zip(row, trial.types, strict=True))
+        )
+        try:
+            relation = engine.connection.sql(f"WITH t AS (SELECT {items or '1'}) {text}")
+            kind = from_duckdb(relation.types[0]).text
+            ((value,),) = relation.fetchall()
+            found.append(shown(reader_of(parse_type(kind))(value)))
+        except (duckdb.Error, TypeTextError, ValueError, OverflowError):
+            found.append("error")
+    return kind, found
+
+
+def _literal(value: str, kind: str) -> str:
+    return str(duckdb_text(parse_sql(f"SELECT CAST({value} AS {kind})").expressions[0]))
+
+
+def on_spark(spark: SparkSession, trial: Trial) -> tuple[str, list[Any]]:
+    """The same on Spark."""
+    rows = [", ".join(f"CAST({v} AS {k})" for v, k in zip(row, trial.types, strict=True)) or "1" for row in trial.rows]
+    names = ", ".join(f"c{n}" for n in range(len(trial.types))) or "c0"
+    query = f"SELECT {trial.expression} AS x FROM VALUES {{}} AS t({names})"
+    frame = spark.sql(query.format(", ".join(f"({row})" for row in rows)))
+    kind = columns_of(frame._jdf.schema())[0].type
+    try:
+        return kind, [shown(plain_value(row[0])) for row in frame.collect()]
+    except (PySparkException, ValueError, OverflowError):  # Python's dates have no year 0
+        return kind, [_one(spark, query.format(f"({row})")) for row in rows]
+
+
+def _one(spark: SparkSession, query: str) -> Any:
+    try:
+        return shown(plain_value(spark.sql(query).collect()[0][0]))
+    except (PySparkException, ValueError, OverflowError):
+        return "error"
+
+
+def shown(value: Any) -> Any:
+    """A value that equals another one just where both are the same; -0.0 is 0.0."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else repr(value + 0.0)
+    if isinstance(value, (list, tuple)):
+        return [shown(item) for item in value]
+    if isinstance(value, datetime):  # whether it has a zone, its type says
+        return repr(value.replace(tzinfo=None))
+    if isinstance(value, Decimal):
+        return f"decimal {value.normalize()}"
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return repr(value)
+
+
+def agree(spark: SparkSession, trial: Trial) -> bool | None:
+    """Whether both engines answer alike; None where Spark refuses the expression as a whole."""
+    try:
+        expected = on_spark(spark, trial)
+    except PySparkException:
+        return None
+    try:
+        return _alike(on_duckdb(trial), expected)
+    except TemporalSqlError:
+        return False
+
+
+def _alike(found: tuple[str, Any], expected: tuple[str, Any]) -> bool:
+    """The same values of the same type; of decimals the scale counts, since replay has no limit of their digits.
+
+    A fifth of the rows may fail on DuckDB alone: that is said, and no answer is wrong.
+    """
+    types = [re.sub(r"decimal\(\d+,", "decimal(", kind) for kind in (found[0], expected[0])]
+    if not isinstance(found[1], list):
+        return types[0] == types[1] and found[1] == expected[1]
+    differing = [value for value, wanted in zip(found[1], expected[1], strict=True) if value != wanted]
+    only_fails = set(differing) <= {"error"} if all(isinstance(v, str) for v in differing) else False
+    return types[0] == types[1] and only_fails and len(differing) * 5 <= len(found[1])
+
+
+def agree_on_rows(spark: SparkSession, trial: Trial) -> bool | None:
+    """Whether both engines aggregate the rows of a trial alike; None where Spark refuses the expression."""
+    rows = [", ".join(f"CAST({v} AS {k})" for v, k in zip(row, trial.types, strict=True)) for row in trial.rows]
+    names = ", ".join(f"c{n}" for n in range(len(trial.types)))
+    text = f"SELECT {trial.expression} AS x FROM VALUES {', '.join(f'({row})' for row in rows)} AS t({names})"
+    try:
+        frame = spark.sql(text)
+        expected = columns_of(frame._jdf.schema())[0].type, shown(plain_value(frame.collect()[0][0]))
+    except (PySparkException, ValueError, OverflowError):
+        return None
+    cells = [
+        [
+            f"CAST({_literal(value, kind)} AS {parse_type(kind).duckdb})"
+            for value, kind in zip(row, trial.types, strict=True)
+        ]
+        for row in trial.rows
+    ]
+    values = ", ".join(f"({', '.join(row)})" for row in cells)
+    call = duckdb_text(parse_sql(f"SELECT {trial.expression} AS x FROM t"))
+    try:
+        relation = Engine().connection.sql(f"WITH t AS (SELECT * FROM (VALUES {values}) AS v({names})) {call}")
+        kind = from_duckdb(relation.types[0]).text
+        return _alike(
+            (kind, [shown(reader_of(parse_type(kind))(relation.fetchall()[0][0]))]), (expected[0], [expected[1]])
+        )
+    except (TemporalSqlError, duckdb.Error, TypeTextError, ValueError, OverflowError):
+        return False

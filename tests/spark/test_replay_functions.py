@@ -1,0 +1,88 @@
+"""What replay calculates is proven: each listed function answers on DuckDB as on Spark, over the edges of its types.
+
+`--complete` makes the list, `sqlx/replay/proven.json`, anew: what agrees for all types of a family is on it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sqlx.errors import TemporalSqlError
+from sqlx.replay import proven as listed
+from tests.harness.engines import Trial, agree, agree_on_rows, signatures_of, trials
+from tests.harness.slt_live import SETTINGS
+
+LIST = Path(listed.__file__).with_name("proven.json")
+FOLDER = Path(__file__).parents[1] / "data"
+#: Every how many trials the gate takes one: all of them take five minutes.
+_STEP = 16
+
+
+def templates(name: str) -> list[list[str]]:
+    """A line has the types of the places of an expression (tests/harness/engines.py), a tab, and the expression."""
+    return [line.split("\t") for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+TRIALS = [(agree, t) for places, text in templates("spark_expressions.txt") for t in trials(text, places)]
+TRIALS += [(agree_on_rows, t) for places, text in templates("spark_aggregates.txt") for t in trials(text, places)]
+
+
+def names_of(trial: Trial) -> set[str]:
+    try:
+        return signatures_of(trial)
+    except TemporalSqlError:  # DuckDB does not know it
+        return set()
+
+
+def agreed(trials: list[tuple[set[str], bool]]) -> set[str]:
+    """The calculations that agree in all their trials; one that others are part of is judged without those.
+
+    What a function becomes on DuckDB may hold casts and additions that have trials of their own: where such a trial
+    fails, it is the function that does.
+    """
+    alone: dict[str, bool] = {}
+    for names, same in trials:
+        if len(names) == 1:
+            (name,) = names
+            alone[name] = alone.get(name, True) and same
+    verdicts = dict(alone)
+    for names, same in trials:
+        others = {name for name in names if not alone.get(name, False)}
+        for name in others if len(names) > 1 else ():
+            verdicts[name] = verdicts.get(name, True) and same
+    return {name for name, same in verdicts.items() if same}
+
+
+@pytest.fixture(autouse=True)
+def interpreted(spark):
+    """Each expression would be compiled to Java, for a handful of rows."""
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    yield
+    for name in SETTINGS:
+        spark.conf.unset(name)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_the_list_is_what_agrees(spark, golden):
+    trials = [(names_of(trial), check(spark, trial)) for check, trial in TRIALS]
+    found = sorted(agreed([(names, same) for names, same in trials if same is not None]))
+    golden(LIST, json.dumps(found, indent=0, ensure_ascii=False) + "\n")
+
+
+def test_what_is_listed_agrees(spark):
+    differing = []
+    for check, trial in TRIALS[::_STEP]:
+        names = names_of(trial)
+        if names and names <= listed.proven() and check(spark, trial) is False:
+            differing.append((trial.expression, trial.types))
+    assert differing == []
+
+
+def test_two_hundred_functions_are_listed():
+    assert len({name.partition("(")[0] for name in listed.proven()}) > 100
+    assert len(listed.proven()) >= 200
