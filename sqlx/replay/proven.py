@@ -120,31 +120,37 @@ def check_proven(tree: exp.Expr, types_of: Callable[[exp.Select, list[exp.Expr]]
         kinds = dict(zip(map(id, values), types_of(select, values) if values else (), strict=True))
         for node in found:
             types = [_family_of(operand, kinds) for operand in operands(node)]
-            if not cast_as_spark(node, types) and not is_proven(node, types):
+            if not made_as_on_spark(node, types) and not is_proven(node, types):
                 call, over = _as_written(node), ", ".join(types) or "nothing"
                 raise UnsupportedError("REPLAY.NOT_PROVEN", call=call, over=over)
 
 
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
+_DAYS = frozenset({"day", "days", "week", "weeks", "month", "months", "year", "years"})
 
 
-def cast_as_spark(node: exp.Expr, types: Sequence[str]) -> bool:
-    """Let a cast to an integer be Spark's, in its place: fractions are cut off, and text is digits alone.
+def made_as_on_spark(node: exp.Expr, types: Sequence[str]) -> bool:
+    """Put what answers as Spark in the place of a calculation whose answer goes by the types of its operands.
+
+    A cast to an integer cuts fractions off and takes text of digits alone; a date and some days are a date.
 
     Args:
-        node: a calculation.
+        node: a calculation; it is changed in its place.
         types: the families of its operands.
 
     Returns:
-        Whether it is such a cast.
+        Whether it is one of these.
     """
-    if not isinstance(node, exp.Cast) or isinstance(node, exp.TryCast) or _target(node) not in _WHOLE:
-        return False
-    function = {"string": "__sqlx_whole", "float": "trunc", "decimal": "trunc"}.get(types[0])
-    if function is None:
-        return False
-    node.set("this", exp.Anonymous(this=function, expressions=[node.this.copy()]))
-    return True
+    if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast) and _target(node) in _WHOLE:
+        function = {"string": "__sqlx_whole", "float": "trunc", "decimal": "trunc"}.get(types[0])
+        if function is not None:
+            node.set("this", exp.Anonymous(this=function, expressions=[node.this.copy()]))
+            return True
+    is_shift = isinstance(node, (exp.Add, exp.Sub)) and types[0] == "date" and isinstance(node.expression, exp.Interval)
+    if is_shift and str(node.expression.unit).lower() in _DAYS:
+        node.replace(exp.cast(node.copy(), "date"))
+        return True
+    return False
 
 
 def _as_written(node: exp.Expr) -> str:
@@ -170,11 +176,15 @@ def _family_of(operand: exp.Expr, kinds: dict[int, str]) -> str:
 
 def is_proven(node: exp.Expr, types: Sequence[str]) -> bool:
     """Whether a calculation over operands of these families answers as on Spark."""
-    if isinstance(node, (exp.Case, exp.If, exp.Coalesce)):  # a choice: no value is made, where all are of one family
+    if isinstance(node, (exp.Case, exp.If, exp.Nvl2, exp.Coalesce)):  # a choice: no value is made
+        tests = [kind for kind, operand in zip(types, operands(node), strict=True) if _is_test(node, operand)]
         results = {kind for kind, operand in zip(types, operands(node), strict=True) if not _is_test(node, operand)}
-        if len(results - {"null"}) <= 1 and not results & {"decimal", "wide decimal"}:
+        alike = len(set(tests)) <= 1 or (isinstance(node, exp.Case) and node.this is None)
+        if alike and len(results - {"null"}) <= 1 and not results & {"decimal", "wide decimal"}:
             return True
-    if isinstance(node, exp.Cast) and _is_literal_time(node):
+    if isinstance(node, exp.Cast) and (types == ["null"] or _is_literal_time(node)):
+        return True
+    if isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)) and _compares_times(node, types):
         return True
     return any(signature in proven() for signature in signatures(node, types))
 
@@ -189,10 +199,19 @@ def _is_literal_time(node: exp.Cast) -> bool:
     return is_time and isinstance(text, exp.Literal) and text.is_string and bool(_TIME.fullmatch(text.name))
 
 
+def _compares_times(node: exp.Expr, types: Sequence[str]) -> bool:
+    """Whether a time is compared with one that is written out as text."""
+    times = {"timestamp", "timestamp_ntz"}
+    for kind, text in ((types[0], node.expression), (types[1], node.this)):
+        if isinstance(text, exp.Literal) and text.is_string and _TIME.fullmatch(text.name):
+            return kind in times or (kind == "date" and len(text.name) == len("2024-01-01"))
+    return False
+
+
 def _is_test(node: exp.Expr, operand: exp.Expr) -> bool:
-    """Whether an operand is the condition of a branch."""
-    if isinstance(node, exp.If):
+    """Whether an operand decides which of the others is chosen."""
+    if isinstance(node, (exp.If, exp.Nvl2)) or (isinstance(node, exp.Case) and node.this is operand):
         return node.this is operand
-    if not isinstance(node, exp.Case) or node.this is not None:
+    if not isinstance(node, exp.Case):
         return False
     return any(branch.this is operand for branch in node.args["ifs"])

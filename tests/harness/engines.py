@@ -17,8 +17,8 @@ from sqlglot import exp
 from catalog.spark import columns_of
 from sqlx.errors import TemporalSqlError
 from sqlx.replay.duckdb import Engine, duckdb_text, parse_sql
-from sqlx.replay.proven import calls, cast_as_spark, family, operands, signatures
-from sqlx.replay.types import TypeTextError, from_duckdb, parse_type, reader_of
+from sqlx.replay.proven import calls, family, made_as_on_spark, operands, signatures
+from sqlx.replay.types import Misfit, TypeTextError, from_duckdb, parse_type, reader_of
 from sqlx.testing.slt import plain_value
 
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ def on_duckdb(trial: Trial) -> tuple[str, list[Any]]:
     """Type and values, row by row; "error" where a row fails."""
     engine, tree = Engine(), parse_sql(f"SELECT {trial.expression} AS x FROM t").copy()
     for node in list(calls(tree.expressions[0])):
-        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column):
-            cast_as_spark(node, [family_of(trial.types[int(node.this.name[1:])])])
+        if isinstance(node, (exp.Cast, exp.Add, exp.Sub)) and isinstance(node.this, exp.Column):
+            made_as_on_spark(node, [family_of(trial.types[int(node.this.name[1:])])])
     text = duckdb_text(tree)
     found, kind = [], ""
     for row in trial.rows:
@@ -173,7 +173,7 @@ def on_duckdb(trial: Trial) -> tuple[str, list[Any]]:
             kind = from_duckdb(relation.types[0]).text
             ((value,),) = relation.fetchall()
             found.append(shown(reader_of(parse_type(kind))(value)))
-        except (duckdb.Error, TypeTextError, ValueError, OverflowError):
+        except (duckdb.Error, TypeTextError, Misfit, ValueError, OverflowError):
             found.append("error")
     return kind, found
 
