@@ -50,6 +50,7 @@ def test_a_session_that_ended_is_forgotten(spark: SparkSession) -> None:
     for statement in _SCRIPT:
         client.sql(statement)
     assert client.table("joined").collect() == [(1, 2)]
+    client.sql("EXPLAIN SELECT 1 FROM (SELECT 1 AS k, current_timestamp() AS ts) l JOIN r AS OF l.ts ON l.k = r.k")
     [identity] = front.known() - before
     open_sessions.add(identity)
     assert views(spark) > others
