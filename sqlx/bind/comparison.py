@@ -50,23 +50,22 @@ def padded(left: str, left_column: Column, right: str, right_column: Column) -> 
     >>> padded("a.x", Column("x", "string", 3), "b.y", Column("y", "string", 5))
     ("rpad(a.x, 5, ' ')", 'b.y')
     """
-    lengths = left_column.char_length, right_column.char_length
+    sides, lengths = (left, right), (left_column.char_length, right_column.char_length)
     if all(lengths):
-        longest = max(lengths)
+        length = str(max(lengths))
         left, right = (
-            side if length == longest else f"rpad({side}, {longest}, ' ')"
-            for side, length in zip((left, right), lengths, strict=True)
+            side if own == max(lengths) else _padded_to(side, length) for side, own in zip(sides, lengths, strict=True)
         )
         return left, right
-    if lengths[0] and _is_literal(right):
-        return _padded_to(left, lengths[0], right), _padded_to(right, lengths[0], right)
-    if lengths[1] and _is_literal(left):
-        return _padded_to(left, lengths[1], left), _padded_to(right, lengths[1], left)
-    return left, right
+    literal = right if lengths[0] else left
+    if not any(lengths) or not _is_literal(literal):
+        return sides
+    length = f"greatest({max(lengths)}, char_length({literal}))"
+    return _padded_to(left, length), _padded_to(right, length)
 
 
-def _padded_to(side: str, length: int, literal: str) -> str:
-    return f"rpad({side}, greatest({length}, char_length({literal})), ' ')"
+def _padded_to(side: str, length: str) -> str:
+    return f"rpad({side}, {length}, ' ')"
 
 
 def _is_literal(text: str) -> bool:

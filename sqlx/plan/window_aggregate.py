@@ -510,8 +510,8 @@ def _aggregate(
     group: Grouped, number: int, call: AggregateCall, arguments: list[str], types: dict[str, str]
 ) -> Aggregate:
     found = [types[f"__a{number}_{m}"] for m in range(len(arguments))]
+    check_carried(group.context.text, call.span.pair, zip(arguments, found, strict=True))
     for argument, kind in zip(arguments, found, strict=True):
-        check_carried(group.context.text, call.span.pair, [(argument, kind)])
         check_collation(group.context.text, call.span.pair, argument, kind)
     check_arguments(group.context.text, call, found, types.get(f"__a{number}_f"))
     kind = result_type(call.function, found, "")

@@ -12,7 +12,7 @@ from catalog.entries import Column
 from sqlx.errors import RunError, UnsupportedError
 from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source
 from sqlx.replay.duckdb import Engine, duckdb_text, parse_sql
-from sqlx.replay.proven import check_proven
+from sqlx.replay.proven import as_on_spark
 from sqlx.replay.types import INTEGRAL, SparkType, TypeTextError, Values, parse_type, reader_of
 
 # Fragments that only pick, rename, compare or test columns, as Python functions: most are, and need no SQL engine.
@@ -393,7 +393,7 @@ class FragmentRunner:
         width = len(self._readers)
         self._functions = {r: row_function(self.tree, r, columns_of(node), width) for r, node in self.reads.items()}
         if None in self._functions.values():
-            check_proven(self.tree, self._types)
+            as_on_spark(self.tree, self._types)
 
     def _types(self, select: exp.Select, values: list[exp.Expr]) -> list[str]:
         """The types of expressions in a SELECT, as DuckDB names them.
@@ -401,10 +401,7 @@ class FragmentRunner:
         Raises:
             BindError: DuckDB refuses them.
         """
-        ctes = []
-        for name, node in self.reads.items():
-            items = [f"CAST(NULL AS {parse_type(c.type).duckdb}) AS {_identifier(c.name)}" for c in columns_of(node)]
-            ctes.append(f"{name} AS (SELECT {', '.join(items) or '1 AS __none'})")
+        ctes, _ = self._relations("")
         inside: exp.Expr | None = select
         while inside is not None:
             known = inside.args.get("with_")
@@ -458,6 +455,11 @@ class FragmentRunner:
 
     def _query(self, active: str) -> tuple[str, list[int]]:
         """DuckDB's text, and which values of the row are its parameters."""
+        ctes, used = self._relations(active)
+        return f"WITH {', '.join(ctes)} SELECT * FROM ({duckdb_text(self.tree)})", used
+
+    def _relations(self, active: str) -> tuple[list[str], list[int]]:
+        """The relations as common table expressions: the active one has the row, all others are empty."""
         ctes, used = [], []
         for name, node in self.reads.items():
             columns = self._used_columns(columns_of(node))
@@ -466,10 +468,10 @@ class FragmentRunner:
                 kind = parse_type(column.type)
                 used += [index] if name == active else []
                 value = _parameter(len(used), kind) if name == active else f"CAST(NULL AS {kind.duckdb})"
-                items.append(f"{value} AS {_identifier(column.name)}")
+                items.append(f'{value} AS "{column.name.replace(chr(34), chr(34) * 2)}"')
             empty = "" if name == active else " WHERE false"
             ctes.append(f"{name} AS (SELECT {', '.join(items) or '1 AS __none'}{empty})")
-        return f"WITH {', '.join(ctes)} SELECT * FROM ({duckdb_text(self.tree)})", used
+        return ctes, used
 
     def _used_columns(self, columns: tuple[Column, ...]) -> list[tuple[int, Column]]:
         """Those that the fragment can name: any with a star, else those whose name is in it."""
@@ -478,10 +480,6 @@ class FragmentRunner:
             return numbered
         named = {identifier.name.lower() for identifier in self.tree.find_all(exp.Identifier)}
         return [(n, c) for n, c in numbered if c.name.lower() in named]
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _path(name: str) -> str:

@@ -102,11 +102,11 @@ def _descriptions(operand: exp.Expr, kind: str) -> list[str]:
     return [kind]
 
 
-def check_proven(tree: exp.Expr, types_of: Callable[[exp.Select, list[exp.Expr]], list[str]]) -> None:
-    """Refuse what replay could calculate otherwise than Spark.
+def as_on_spark(tree: exp.Expr, types_of: Callable[[exp.Select, list[exp.Expr]], list[str]]) -> None:
+    """Let a query calculate as Spark does: what goes by types is put right in its place, the rest is refused.
 
     Args:
-        tree: a plain query.
+        tree: a plain query; it is changed.
         types_of: from expressions in a SELECT of it to the names of their types.
 
     Raises:

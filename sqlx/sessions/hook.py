@@ -134,7 +134,7 @@ class SparkParserHook:
 
     def parsePlan(self, text: str) -> Any:
         """A statement without parameters."""
-        with where_written(self._session, text):  # the body of a SQL function comes this way
+        with where_written(self._weak.get, text):  # the body of a SQL function comes this way
             return self._parse(text, None, lambda t: self._delegate.parsePlan(t))
 
     def parsePlanWithParameters(self, text: str, context: Any) -> Any:
@@ -143,7 +143,7 @@ class SparkParserHook:
 
     def parseQuery(self, text: str) -> Any:
         """A query: the text of a stored view."""
-        with where_written(self._session, text):
+        with where_written(self._weak.get, text):
             return self._parse(text, None, lambda t: self._delegate.parseQuery(t))
 
     def _parse(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:

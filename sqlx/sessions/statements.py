@@ -93,7 +93,7 @@ _PAIRS = (
 )  # fmt: skip
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
 #: Spark's parser takes them as calls of functions that it would look for.
-_FUNCTIONS = frozenset({"history", "sliding_window", "tumble", "hop", "cumulate", "session", "descriptor"})
+_FUNCTIONS = frozenset({"history", "sliding_window", "descriptor"})
 _CALLS = ("history", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
 #: In every statement that can be temporal is one of these; looking for them costs a hundredth of the pattern.
 _MARKS = (

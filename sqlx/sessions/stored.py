@@ -7,16 +7,16 @@ with Spark's own checks, and then the text that was written is put in the place 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.spark.binder import SparkBinder
 from sqlx.sql.parser import scan
-from sqlx.sql.structure import relations_of
 from sqlx.sql.tokens import Token, quoted, tokenize
 
 _NEEDS = (
@@ -47,52 +47,37 @@ class StoredHead:
     shared: bool = False
 
 
+#: Of each kind the words that may stand before it, and the one behind which the query is.
+_KINDS: dict[str, tuple[Literal["view", "function"], frozenset[str], str]] = {
+    "VIEW": ("view", frozenset("CREATE OR REPLACE GLOBAL TEMP TEMPORARY".split()), "AS"),
+    "FUNCTION": ("function", frozenset("CREATE OR REPLACE TEMP TEMPORARY".split()), "RETURN"),
+}
+
+
 def stored_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
     """The head of a CREATE VIEW … AS or a CREATE FUNCTION … RETURN; None for every other statement."""
-    return _view_head(text, tokens) or _function_head(text, tokens)
-
-
-def _view_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
     words = [t.word for t in tokens]
-    if words[:1] != ["CREATE"] or "VIEW" not in words[:6]:
+    made = next((word for word in words[:6] if word in _KINDS), None)
+    if words[:1] != ["CREATE"] or made is None:
         return None
-    before = set(words[: words.index("VIEW")])
-    if before - {"CREATE", "OR", "REPLACE", "GLOBAL", "TEMP", "TEMPORARY"}:
+    kind, allowed, last = _KINDS[made]
+    before = set(words[: words.index(made)])
+    if before - allowed:
         return None
-    at = words.index("VIEW") + 1
+    at = words.index(made) + 1
     at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
     start = at
     while at + 2 < len(tokens) and tokens[at + 1].text == ".":
         at += 2
     parts = tuple(t.text for t in tokens[start : at + 1 : 2])
     depth = 0
-    for index in range(at + 1, len(tokens) - 1):
-        token = tokens[index]
+    for token, following in pairwise(tokens[at + 1 :]):
         depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.word == "AS" and tokens[index + 1].word in ("SELECT", "WITH", "FROM", ""):
-            query = text[tokens[index + 1].start :].rstrip().rstrip(";")
+        is_last = depth == 0 and token.word == last
+        if is_last and (kind == "function" or following.word in ("SELECT", "WITH", "FROM", "")):
+            query = text[following.start :].rstrip().rstrip(";")
             temporary = bool(before & {"TEMP", "TEMPORARY"})
-            return StoredHead("view", text[: token.end], parts, query, temporary, "GLOBAL" in before)
-    return None
-
-
-def _function_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
-    words = [t.word for t in tokens]
-    at = words.index("FUNCTION") + 1 if words[:1] == ["CREATE"] and "FUNCTION" in words[:5] else 0
-    if not at or set(words[: at - 1]) - {"CREATE", "OR", "REPLACE", "TEMPORARY"}:
-        return None
-    at += 3 if words[at : at + 3] == ["IF", "NOT", "EXISTS"] else 0
-    start = at
-    while at + 2 < len(tokens) and tokens[at + 1].text == ".":
-        at += 2
-    depth = 0
-    for index in range(at + 1, len(tokens) - 1):
-        token = tokens[index]
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.word == "RETURN":
-            query = text[token.end :].strip().rstrip(";")
-            parts = tuple(t.text for t in tokens[start : at + 1 : 2])
-            return StoredHead("function", text[: token.end], parts, query, "TEMPORARY" in words[:at])
+            return StoredHead(kind, text[: token.end], parts, query, temporary, "GLOBAL" in before)
     return None
 
 
@@ -126,15 +111,7 @@ def _stand_in(head: StoredHead, plan: Plan, binder: SparkBinder) -> str:
     """Plain SQL of the same columns that reads the same relations: what Spark refuses of these it refuses here."""
     for node in plan.operators():
         binder.announce(node.name, node.columns)
-    levels = list(scan(head.query).walk())
-    read = {
-        ".".join(map(quoted, relation.parts))
-        for level in levels
-        for block in level.blocks
-        for item in block.items
-        for relation in relations_of(item)
-        if relation.kind == "name" and level.cte_of(relation) is None
-    }
+    read = {".".join(map(quoted, relation.parts)) for relation in scan(head.query).read()}
     exist = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in sorted(read)) or "true"
     return f"SELECT * FROM ({binder.standing_in(plan.root.sql)}) WHERE {exist}"
 
@@ -180,13 +157,18 @@ def _store_function(head: StoredHead, text: str, binder: SparkBinder) -> None:
 
 
 @contextmanager
-def where_written(java_session: Any, text: str) -> Iterator[None]:
-    """Within it the names in the text of a temporal view or function mean what they did when it was made."""
+def where_written(session: Callable[[], Any], text: str) -> Iterator[None]:
+    """Within it the names in the text of a temporal view or function mean what they did when it was made.
+
+    Args:
+        session: Java's session; most texts are no stored ones, and never ask for it.
+        text: any statement.
+    """
     found = _WRITTEN_IN.match(text)
     if found is None:
         yield
         return
-    state = java_session.sessionState()
+    state = session().sessionState()
     catalogs, current = state.catalogManager(), state.catalogManager().currentNamespace()
     name = current[:]  # an array of the same type and length: one name
     name[0] = found[2]

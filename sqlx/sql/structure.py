@@ -288,6 +288,12 @@ class Level:
         items = [item for level in self.walk() for block in level.blocks for item in block.items]
         return [relation for item in items for relation in relations_of(item)]
 
+    def read(self) -> list[Relation]:
+        """The relations at and below this level that name something outside of the statement."""
+        items = [(level, item) for level in self.walk() for block in level.blocks for item in block.items]
+        found = [(level, relation) for level, item in items for relation in relations_of(item)]
+        return [r for level, r in found if r.kind == "name" and level.cte_of(r) is None]
+
     def cte_of(self, relation: Relation) -> Cte | None:
         """The CTE that a relation names in this level; None where it names something else, or is no name."""
         if relation.kind != "name" or len(relation.parts) != 1:

@@ -136,8 +136,8 @@ def difference_of(stored: Identity, wanted: Identity) -> str:
         return (
             changed or "what the names in its query mean has changed since (a definition, its columns or its retention)"
         )
-    at = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    return f"its query reads {_around(old, at)}, this one {_around(new, at)}"
+    before, now = _where_they_differ(old, new)
+    return f"its query reads {before}, this one {now}"
 
 
 def _changed_meaning(stored: str, wanted: str) -> str:
@@ -145,9 +145,14 @@ def _changed_meaning(stored: str, wanted: str) -> str:
     changed = next((name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)), None)
     if changed is None:
         return ""
-    before, now = old.get(changed, "nothing"), new.get(changed, "nothing")
-    at = next((n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
-    return f"`{changed}` was {_around(before, at)}, it is {_around(now, at)}"
+    before, now = _where_they_differ(old.get(changed, "nothing"), new.get(changed, "nothing"))
+    return f"`{changed}` was {before}, it is {now}"
+
+
+def _where_they_differ(old: str, new: str) -> tuple[str, str]:
+    """The parts of two texts around the first place at which they differ."""
+    at = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    return _around(old, at), _around(new, at)
 
 
 def _around(text: str, at: int) -> str:

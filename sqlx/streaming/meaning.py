@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts
 from sqlx.sql.parser import scan
-from sqlx.sql.structure import relations_of
 from sqlx.sql.tokens import LexicalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog.entries import Entry
     from catalog.spark import SparkCatalog
 
@@ -31,38 +28,29 @@ def meaning_of(catalog: SparkCatalog, query: str) -> str:
         catalog: the session's definitions.
         query: the query.
     """
-    found: dict[str, str] = {}
-    _follow(catalog, query, found)
-    return "\n".join(f"{name}: {what}" for name, what in sorted(found.items()) if what)
+    meanings: dict[str, str] = {}
+    _follow(catalog, query, meanings)
+    return "\n".join(f"{name}: {what}" for name, what in sorted(meanings.items()))
 
 
-def _follow(catalog: SparkCatalog, query: str, found: dict[str, str]) -> None:
-    for parts in _names(query):
-        name = ".".join(parts).lower()
-        if name in found or catalog.find(parts) is None:
-            continue
-        entry = catalog.resolve(parts)
-        if entry is not None:
-            found[name] = _facts(entry)
-            below = entry.relation[1:-1] if entry.relation.startswith("(") else f"SELECT * FROM {entry.relation}"
-            _follow(catalog, below, found)
-            continue
-        view = catalog.view_query(parts)
-        found[name] = "" if view is None else " ".join(view.split())
-        if view is not None:
-            _follow(catalog, view, found)
-
-
-def _names(query: str) -> Iterator[tuple[str, ...]]:
-    """The names of relations, but for common table expressions."""
+def _follow(catalog: SparkCatalog, query: str, meanings: dict[str, str]) -> None:
     try:
-        levels = list(scan(query).walk())
-    except LexicalError:
+        read = scan(query).read()
+    except LexicalError:  # of a view's text, which Spark reads and sqlglot does not
         return
-    for level in levels:
-        for relation in (r for block in level.blocks for item in block.items for r in relations_of(item)):
-            if relation.kind == "name" and level.cte_of(relation) is None:
-                yield name_parts(relation.parts)
+    for relation in read:
+        parts = name_parts(relation.parts)
+        name = ".".join(parts).lower()
+        found = None if name in meanings else catalog.find(parts)
+        if found is None:
+            continue
+        if found.entry is not None:
+            source = found.entry.relation
+            meanings[name] = _facts(found.entry)
+            _follow(catalog, source[1:-1] if source.startswith("(") else f"SELECT * FROM {source}", meanings)
+        elif (view := catalog.view_query(parts)) is not None:
+            meanings[name] = " ".join(view.split())
+            _follow(catalog, view, meanings)
 
 
 def _facts(entry: Entry) -> str:

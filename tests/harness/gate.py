@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def reached_by_chains() -> set[str]:
 
 
 def chosen(
-    scripts: Mapping[str, str], reach_of: Callable[[Plan], set[str]], others: set[str] = frozenset()
+    scripts: Mapping[str, str], reach_of: Callable[[Plan], set[str]], others: Set[str] = frozenset()
 ) -> list[str]:
     """The fewest cases, greedily, that reach all that any of them does; of equals the first by name.
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from udtf.operators.window_aggregate.config import WindowAggregateConfig
 
-_FIRST, _LAST = -(2**63), 2**63 - 1
 _PIECE_ROWS: Final = 1 << 16
 #: With this many members a window folding each of them costs as much as finding them in the front and the back.
 _NARROW: Final = 32
@@ -114,7 +113,8 @@ class _Ordered:
         self._keys = GroupKeys([key.type for key in keys])
         self.codes = self._keys.place(keys, hashes_of(self.rows))
         times = micros_of(one_chunk(self.rows["__time"]))
-        if len(times) and (int(times.min()) < _FIRST + 2 * self.size or int(times.max()) > _LAST - 2 * self.size):
+        ends, room = np.iinfo(np.int64), 2 * self.size
+        if len(times) and (int(times.min()) < ends.min + room or int(times.max()) > ends.max - room):
             raise OperatorError.window_overflow(self.size)
         self.starts, self.order = np.zeros(self._keys.size + 1, np.int64), np.empty(len(self.rows), np.int64)
         column_loops.count_codes(self.codes, self.starts)
