@@ -17,7 +17,7 @@ from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
 from sqlx.sessions.stored import is_body, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
-from sqlx.spark.batch import Views, lower_operators, lower_to_views
+from sqlx.spark.batch import Views, kept, lower_operators, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.stream import LiveQuery, lower_stream, ready
 from sqlx.sql.cursor import Cursor
@@ -255,7 +255,8 @@ class SessionStatements:
             return Rewritten(None, plan.notes)
         if is_query(text):
             return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark, binder.analyzed))
-        return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
+        with kept(tokens[0].word == "CACHE"):
+            return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
 
     def _reads_live(self, text: str) -> bool:
         """Whether a statement reads a temporal definition with STREAM."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
@@ -305,6 +307,23 @@ def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any]
     return frames
 
 
+#: Whether results outlive their statement.
+_kept: ContextVar[bool] = ContextVar("kept", default=False)
+
+
+@contextmanager
+def kept(is_kept: bool) -> Iterator[None]:
+    """Within it Spark will keep what is lowered (CACHE TABLE), and drop it when a table that it reads has changed.
+
+    A mapped right side is a file of the rows of now: Spark would not know which table they are of.
+    """
+    token = _kept.set(is_kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
 def lower_to_views(plan: Plan, spark: SparkSession, views: Views, analyzed: Mapping[str, Any]) -> str:
     """Plain Spark SQL for a command around a query: it reads the results as global temporary views."""
     names = {name: views.register(result) for name, result in lower_operators(plan, spark, analyzed).items()}
@@ -375,7 +394,7 @@ def substitute(sql: str, names: dict[str, str]) -> str:
 
 def strategy(right: DataFrame, spark: SparkSession) -> Strategy:
     """How a join is run, by Spark's estimate of its right side."""
-    return "mapped" if batch.estimated_bytes(right) <= mapped_limit(spark) else "shuffled"
+    return "mapped" if not _kept.get() and batch.estimated_bytes(right) <= mapped_limit(spark) else "shuffled"
 
 
 def mapped_limit(spark: SparkSession) -> int:

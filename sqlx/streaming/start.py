@@ -76,9 +76,9 @@ def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | Non
 def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: Checkpoint | None) -> Output:
     table = StreamTable(starter.spark, qualified(starter.spark, lates[0].table))
     columns = columns_of(lates[0].schema)
-    if checkpoint is None and table.checkpoint == _PREVIEW:
-        table.drop()  # batch ids begin at 0 again, and those that a table has are passed over
     owner = _PREVIEW if checkpoint is None else checkpoint.path
+    if (checkpoint is None or starter.is_new) and table.has_files():
+        _begin_anew(starter, table, owner)
     found = table.columns if table.exists else columns
     if table.exists and table.checkpoint != owner:
         raise _refused(starter, table, "a table of that name is there already, which this stream did not make")
@@ -88,6 +88,17 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
         location = table.location if table.has_files() else ""
         table.create(lates[0].schema, files.format, owner, location=location)
     return Output(united([late.make for late in lates]), FileSink(table.location, files.file_format), table.name.quoted)
+
+
+def _begin_anew(starter: Starter, table: StreamTable, owner: str) -> None:
+    """A new query numbers its micro-batches from 0 again, and those that a table has already are passed over."""
+    if table.exists and table.checkpoint != owner:
+        return  # somebody else's: the next check says so
+    if owner != _PREVIEW and not starter.statement.replace:
+        raise _refused(starter, table, "rows of an earlier query are there; CREATE OR REPLACE computes them anew")
+    table.drop()
+    if owner != _PREVIEW:
+        starter.notes.append(f"OR REPLACE: dropped the table {table.name.shown}; all refused rows will be in it again.")
 
 
 def _refused(starter: Starter, table: StreamTable, reason: str) -> BindError:

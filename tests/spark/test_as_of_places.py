@@ -164,6 +164,24 @@ def test_a_temporary_view_is_compiled_at_each_read(db, head):
     db.sql("DROP TABLE daily")
 
 
+def test_a_cached_result_is_dropped_when_either_side_changes(db):
+    """As Spark does with its own: a right side that was mapped would be a file that it knows nothing of."""
+    db.sql("CREATE TABLE daily USING parquet AS SELECT * FROM spans WHERE k IS NULL")
+    db.sql("CREATE TABLE growing USING parquet AS SELECT * FROM orders WHERE id < 3")
+    query = "SELECT o.id, r.rate FROM growing o ASOF LEFT JOIN daily r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
+    db.sql(f"CACHE TABLE fresh AS {query}")
+    assert not any(row.rate for row in db.sql("SELECT * FROM fresh").collect())
+    db.sql("INSERT INTO daily SELECT * FROM spans")
+    assert rows(db.sql("SELECT * FROM fresh")) == rows(db.sql(query))
+    assert any(row.rate for row in db.sql("SELECT * FROM fresh").collect())
+    db.sql("INSERT INTO growing SELECT * FROM orders WHERE id = 4")
+    assert db.sql("SELECT * FROM fresh").count() == 3
+    db.sql("UNCACHE TABLE fresh")
+    db.catalog.dropTempView("fresh")
+    db.sql("DROP TABLE growing")
+    db.sql("DROP TABLE daily")
+
+
 def test_the_table_function_is_there_in_every_session(db):
     with pytest.raises(Exception, match="__side") as caught:
         db.newSession().sql("SELECT * FROM as_of('{}', TABLE(SELECT 1 AS x))").collect()

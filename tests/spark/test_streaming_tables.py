@@ -239,8 +239,10 @@ class WithLateRows:
         return batch.where("id >= 2")
 
 
-def start_with_late_rows(spark: SparkSession, using: str = "parquet", table: str = "st_late") -> None:
-    text = f"CREATE STREAMING TABLE st_rows USING {using} {NOW} AS SELECT id FROM st_source LATE TO {table}"
+def start_with_late_rows(
+    spark: SparkSession, using: str = "parquet", table: str = "st_late", create: str = "CREATE"
+) -> None:
+    text = f"{create} STREAMING TABLE st_rows USING {using} {NOW} AS SELECT id FROM st_source LATE TO {table}"
     statement = parse_streaming(text, tokenize(text))
     assert isinstance(statement, StreamingTable)
     schema = StructType([StructField("id", LongType()), StructField("_reason", StringType())])
@@ -278,6 +280,20 @@ def test_a_micro_batch_that_runs_again_writes_what_is_missing_and_nothing_twice(
     start_with_late_rows(spark)
     assert ids(spark, "st_rows") == [2]
     assert ids(spark, "st_late") == [1]
+
+
+def test_a_query_that_begins_anew_begins_its_late_rows_anew(spark: SparkSession, source: Source) -> None:
+    """Its micro-batches have the numbers of the earlier ones, which the tables would pass over."""
+    start_with_late_rows(spark)
+    source.put(0)
+    start_with_late_rows(spark, create="CREATE OR REPLACE")
+    assert ids(spark, "st_rows") == [2]
+    assert ids(spark, "st_late") == [0, 1]
+    spark.sql("DROP TABLE st_rows")
+    shutil.rmtree(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:") + "/_checkpoints/st_rows")
+    with pytest.raises(TemporalSqlError, match="rows of an earlier query"):
+        start_with_late_rows(spark)
+    assert ids(spark, "st_late") == [0, 1]
 
 
 def test_late_rows_need_a_table_that_is_theirs(spark: SparkSession, source: Source) -> None:
