@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Counters that say how things are, not what was added.
 GAUGES = METRIC_GAUGES | {"state_rows", "state_bytes"}
 _LATEST = "max_event_time"
-_RESTORES = ("restored_cache", "restored_tail", "restored_snapshot")
+_RESTORES = ("restored_cache", "restored_tail", "restored_snapshot", "from_sibling")
 _SHOWN = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
     from udtf.logic import StreamEmission
+    from udtf.stream.task import TaskRunner
 
 
 # Numbers that Spark's hash partitioning spreads evenly: one for each task.
@@ -249,22 +250,24 @@ class _TaskProcessor(StatefulProcessor):
         self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        from udtf.stream.task import TaskRunner
-
         task = slots(self._spec.tasks).index(int(key[0]))
         packed = _in_order(rows)
         inputs = [self._input(side, packed) for side in range(len(self._schemas))]
-        emission = TaskRunner(self._spec, _query_id()).run(task, self._log, inputs, _digest(packed))
+        emission = self._runner().run(task, self._log, inputs, _digest(packed))
         self._watch(timerValues)
         yield from _answers(task, emission, self._spec.counters)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        from udtf.stream.task import TaskRunner
-
         task = slots(self._spec.tasks).index(int(key[0]))
         inputs = [self._input(side, []) for side in range(len(self._schemas))]
-        emission = TaskRunner(self._spec, _query_id()).idle(task, self._log, inputs)
+        emission = self._runner().idle(task, self._log, inputs)
         yield from _answers(task, emission, self._spec.counters)
+
+    def _runner(self) -> TaskRunner:
+        from udtf.stream.siblings import of_this_executor
+        from udtf.stream.task import TaskRunner
+
+        return TaskRunner(self._spec, _query_id(), siblings=of_this_executor())
 
     def _watch(self, now: Any) -> None:
         """Wake up when nothing has come for the idle timeout from now on."""

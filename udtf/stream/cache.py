@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from udtf.logic import StreamEmission, StreamLogic
+    from udtf.logic import StreamLogic
     from udtf.stream.log import Head
+    from udtf.stream.siblings import Answer, Asked
 
 #: Query (with its fingerprint), operator, task.
 CacheKey = tuple[str, str, int]
@@ -24,26 +26,16 @@ class Done:
     Attributes:
         before: the head that it began from.
         digest: of its rows and their order.
-        head: the head that it left.
-        segment: what it appended.
-        emission: what it answered.
+        answer: what it did.
     """
 
     before: Head
     digest: bytes
-    head: Head
-    segment: bytes
-    emission: StreamEmission
+    answer: Answer
 
-    def is_of(self, head: Head, digest: bytes) -> bool:
+    def is_of(self, asked: Asked) -> bool:
         """The log is where this micro-batch began, and these are its rows."""
-        return bool(digest) and (self.before, self.digest) == (head, digest)
-
-    @property
-    def stored_bytes(self) -> int:
-        """What it takes to keep."""
-        emitted = (self.emission.rows, *self.emission.late)
-        return len(self.segment) + sum(int(table.nbytes) for table in emitted)
+        return bool(self.digest) and (self.before, self.digest) == (asked.head, asked.digest)
 
 
 @dataclass(frozen=True)
@@ -54,6 +46,14 @@ class CachedState:
     position: int
     token: str
     done: Done | None = None
+
+    def is_at(self, head: Head) -> bool:
+        """The log has gone no further, and came this way."""
+        return (self.position, self.token) == (head.position, head.token)
+
+    def answers(self, asked: Asked) -> bool:
+        """Nothing need be read to answer from it."""
+        return self.is_at(asked.head) or (self.done is not None and self.done.is_of(asked))
 
 
 class StateCache:
@@ -66,6 +66,7 @@ class StateCache:
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._kept: OrderedDict[CacheKey, tuple[CachedState, int]] = OrderedDict()
+        self._changing = Lock()
 
     def __len__(self) -> int:
         """How many states are kept."""
@@ -78,15 +79,18 @@ class StateCache:
 
     def take(self, key: CacheKey) -> CachedState | None:
         """Hand a state over: it is no longer kept, so that one that fails half way is never met again."""
-        kept, _ = self._kept.pop(key, (None, 0))
+        with self._changing:
+            kept, _ = self._kept.pop(key, (None, 0))
         return kept
 
     def put(self, key: CacheKey, kept: CachedState, budget_bytes: int) -> None:
         """Keep a state, and forget the least recently used beyond the budget, this one too if it is alone too large."""
-        self._kept[key] = kept, kept.logic.stored_bytes + (kept.done.stored_bytes if kept.done else 0)
-        total = self.kept_bytes
-        while self._kept and total > budget_bytes:
-            total -= self._kept.popitem(last=False)[1][1]
+        size = kept.logic.stored_bytes + (kept.done.answer.stored_bytes if kept.done else 0)
+        with self._changing:
+            self._kept[key] = kept, size
+            total = self.kept_bytes
+            while self._kept and total > budget_bytes:
+                total -= self._kept.popitem(last=False)[1][1]
 
 
 #: One per worker process.

@@ -49,7 +49,7 @@ def restore(
     Raises:
         StateError: `STATE.CORRUPT_SEGMENT`, `STATE.MISSING_SEGMENT`, `STATE.OTHER_QUERY`, `STATE.FORMAT`.
     """
-    if kept is not None and (kept.position, kept.token) == (head.position, head.token):
+    if kept is not None and kept.is_at(head):
         return Restored(kept.logic, "cache")
     is_behind = kept is not None and head.first <= kept.position < head.position
     # NB: where the log is of another history, the kept state is left half applied, and is dropped with it.

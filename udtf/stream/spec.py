@@ -21,6 +21,7 @@ _HOST: Final = (
     "restored_cache",
     "restored_tail",
     "restored_snapshot",
+    "from_sibling",
     "restore_us",
     "max_event_time",
 )

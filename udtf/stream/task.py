@@ -1,4 +1,4 @@
-"""One micro-batch of one task: restore the state, answer the rows, append what changed."""
+"""One micro-batch of one task: find or restore the state, answer the rows, append what changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, cast
 from udtf.stream.cache import WORKER_CACHE, CachedState, Done
 from udtf.stream.history import checked_head, restore
 from udtf.stream.interleave import NO_TIME, interleave, times_us
-from udtf.stream.segments import seal
+from udtf.stream.segments import Stamp, owner_of, seal, unseal
+from udtf.stream.siblings import ALONE, Answer, Asked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from udtf.logic import IdleLogic, StreamEmission, StreamLogic
-    from udtf.stream.cache import CacheKey, StateCache
+    from udtf.stream.cache import StateCache
     from udtf.stream.log import Head, Log
+    from udtf.stream.siblings import Siblings
     from udtf.stream.spec import StreamSpec
 
 #: A larger emission is not kept for the case that its micro-batch is run again.
 _MOST_KEPT_EMISSION: Final = 16 << 20
+#: How fast a state moves to another process, about: nobody is waited for longer than that would take.
+_MOVED_BYTES_PER_SECOND: Final = 200e6
 
 
 @dataclass(frozen=True)
@@ -33,11 +37,13 @@ class TaskRunner:
         spec: the operator.
         query: whose state this is, as far as the engine can say; only keeps queries apart in the cache.
         cache: what this process keeps of states.
+        siblings: the other processes that keep states of the same tasks.
     """
 
     spec: StreamSpec
     query: str = ""
     cache: StateCache = WORKER_CACHE
+    siblings: Siblings = ALONE
 
     def run(self, task: int, log: Log, inputs: Sequence[pa.Table], digest: bytes = b"") -> StreamEmission:
         """Answer one micro-batch: `inputs` as they were delivered, in the shape of the operator.
@@ -52,17 +58,7 @@ class TaskRunner:
         Raises:
             StateError: the log is not one of this query, or not as it was written.
         """
-        started = time.perf_counter_ns()
-        place, head = self._head(task, log)
-        kept = self.cache.take(self._key(task))
-        if kept is not None and kept.done is not None and kept.done.is_of(head, digest):
-            return self._again(task, log, kept, kept.done)
-        restored = restore(self.spec.make_logic, log, head, kept, place)
-        restored_us = (time.perf_counter_ns() - started) // 1000
-        emission = self._answer(restored.logic, inputs)
-        emission.metrics.update({f"restored_{restored.source}": 1, "restore_us": restored_us})
-        self._write(task, log, head, restored.logic, emission, digest)
-        return emission
+        return self._carry_out(task, log, inputs, digest, is_idle=False)
 
     def idle(self, task: int, log: Log, inputs: Sequence[pa.Table]) -> StreamEmission:
         """Give out what is open in a task that got no rows for a while; `inputs` are without rows.
@@ -70,58 +66,111 @@ class TaskRunner:
         Raises:
             StateError: the log is not one of this query, or not as it was written.
         """
-        place, head = self._head(task, log)
-        restored = restore(self.spec.make_logic, log, head, self.cache.take(self._key(task)), place)
-        logic = cast("IdleLogic", restored.logic)
-        emission = logic.close_idle(inputs[0])
-        emission.metrics.setdefault("rows_out", emission.rows.num_rows)
-        self._write(task, log, head, logic, emission, b"")
-        return emission
+        return self._carry_out(task, log, inputs, b"", is_idle=True)
 
-    def _head(self, task: int, log: Log) -> tuple[str, Head]:
-        """What messages call the task, and where its log is."""
+    def answer_for(self, asked: Asked) -> Answer | bytes | None:
+        """Answer a sibling from a state that is kept here, see `siblings.Answers`.
+
+        Where this process is at work on something else for longer than the state would take to move, the state moves.
+        """
+        kept = self.cache.take(asked.key)
+        if kept is None or not kept.answers(asked):
+            return None
+        if not self.siblings.at_work.acquire(timeout=kept.logic.stored_bytes / _MOVED_BYTES_PER_SECOND):
+            return _moved(kept, asked.head) if kept.is_at(asked.head) else None
+        try:
+            return self._from_kept(kept, asked)
+        finally:
+            self.siblings.at_work.release()
+
+    def _carry_out(
+        self, task: int, log: Log, inputs: Sequence[pa.Table], digest: bytes, *, is_idle: bool
+    ) -> StreamEmission:
+        started = time.perf_counter_ns()
         place = f"operator {self.spec.operator}, task {task}"
-        return place, checked_head(log, self.spec.belongs_to, place)
+        key = f"{self.query} {self.spec.belongs_to}", self.spec.operator, task
+        asked = Asked(key, checked_head(log, self.spec.belongs_to, place), tuple(inputs), digest, is_idle)
+        kept = self.cache.take(key)
+        is_elsewhere = asked.head.position > 0 and (kept is None or not kept.answers(asked))
+        found = self.siblings.ask(asked) if is_elsewhere else None
+        if isinstance(found, Answer):
+            found.emission.metrics["from_sibling"] = 1
+            _put(log, found)
+            return found.emission
+        if found is not None:
+            kept = self._arrived(found, asked.head, place)
+        with self.siblings.at_work:
+            if kept is not None and kept.answers(asked):
+                answer = self._from_kept(kept, asked)
+            else:
+                restored = restore(self.spec.make_logic, log, asked.head, kept, place)
+                restore_us = (time.perf_counter_ns() - started) // 1000
+                answer = self._advance(
+                    restored.logic, asked, {f"restored_{restored.source}": 1, "restore_us": restore_us}
+                )
+        if found is not None:
+            answer.emission.metrics["from_sibling"] = 1
+        self.siblings.announce(key, self)
+        _put(log, answer)
+        return answer.emission
 
-    def _again(self, task: int, log: Log, kept: CachedState, done: Done) -> StreamEmission:
-        _put(log, done.head, done.segment)
-        self.cache.put(self._key(task), kept, self.spec.cache_bytes)
-        return done.emission
+    def _arrived(self, sealed: bytes, head: Head, place: str) -> CachedState:
+        """The state that a sibling has let go."""
+        stamp, snapshot = unseal(sealed, head.position, place)
+        logic = self.spec.make_logic()
+        logic.apply(snapshot)
+        return CachedState(logic, stamp.position, stamp.token)
 
-    def _answer(self, logic: StreamLogic, inputs: Sequence[pa.Table]) -> StreamEmission:
-        arranged, sides = interleave(inputs, self.spec.order_columns, self.spec.common_sequence, self.spec.times)
+    def _from_kept(self, kept: CachedState, asked: Asked) -> Answer:
+        """Answer from a state that is where the log is, or was led there by this very micro-batch."""
+        if kept.done is not None and kept.done.is_of(asked):
+            self.cache.put(asked.key, kept, self.spec.cache_bytes)
+            return kept.done.answer
+        return self._advance(kept.logic, asked, {"restored_cache": 1, "restore_us": 0})
+
+    def _advance(self, logic: StreamLogic, asked: Asked, came_by: dict[str, int]) -> Answer:
+        """Carry the micro-batch out on the state of before, and keep the state as of then."""
+        emission = self._emission(logic, asked)
+        emission.metrics.update(came_by)
+        answer = _answer(logic, asked, emission)
+        is_kept = answer.segment and asked.digest and answer.emitted_bytes <= _MOST_KEPT_EMISSION
+        done = Done(asked.head, asked.digest, answer) if is_kept else None
+        kept = CachedState(logic, answer.head.position, answer.head.token, done)
+        self.cache.put(asked.key, kept, self.spec.cache_bytes)
+        return answer
+
+    def _emission(self, logic: StreamLogic, asked: Asked) -> StreamEmission:
+        if asked.is_idle:
+            emission = cast("IdleLogic", logic).close_idle(asked.inputs[0])
+            emission.metrics.setdefault("rows_out", emission.rows.num_rows)
+            return emission
+        spec = self.spec
+        arranged, sides = interleave(asked.inputs, spec.order_columns, spec.common_sequence, spec.times)
         emission = logic.on_batch(arranged, sides)
         emission.metrics.setdefault("rows_in", len(sides))
         emission.metrics.setdefault("rows_out", emission.rows.num_rows)
-        time_column = self.spec.times[0]
+        time_column = spec.times[0]
         if arranged[0].num_rows and time_column in arranged[0].column_names:
             greatest = int(times_us(arranged[0][time_column]).max())
             if greatest != NO_TIME:
                 emission.metrics.setdefault("max_event_time", greatest)
         return emission
 
-    def _write(
-        self, task: int, log: Log, before: Head, logic: StreamLogic, emission: StreamEmission, digest: bytes
-    ) -> None:
-        """Append what changed, and keep the state as of then."""
-        head, done = before, None
-        if emission.delta is not None:
-            is_snapshot = before.wants_snapshot(task)
-            stamp = before.next_stamp(is_snapshot)
-            segment = seal(stamp, logic.snapshot() if is_snapshot else emission.delta)
-            head = before.after(stamp, len(segment))
-            _put(log, head, segment)
-            if digest and _bytes_of(emission) <= _MOST_KEPT_EMISSION:
-                done = Done(before, digest, head, segment, emission)
-        self.cache.put(self._key(task), CachedState(logic, head.position, head.token, done), self.spec.cache_bytes)
 
-    def _key(self, task: int) -> CacheKey:
-        return f"{self.query} {self.spec.belongs_to}", self.spec.operator, task
+def _answer(logic: StreamLogic, asked: Asked, emission: StreamEmission) -> Answer:
+    """The emission with what the log must know."""
+    if emission.delta is None:
+        return Answer(asked.head, b"", emission)
+    is_snapshot = asked.head.wants_snapshot(asked.key[-1])
+    stamp = asked.head.next_stamp(is_snapshot)
+    segment = seal(stamp, logic.snapshot() if is_snapshot else emission.delta)
+    return Answer(asked.head.after(stamp, len(segment)), segment, emission)
 
 
-def _put(log: Log, head: Head, segment: bytes) -> None:
-    (log.compact if head.begins_here else log.append)(head, segment)
+def _moved(kept: CachedState, head: Head) -> bytes:
+    return seal(Stamp(head.position, True, head.token, "", owner_of(head.fingerprint)), kept.logic.snapshot())
 
 
-def _bytes_of(emission: StreamEmission) -> int:
-    return int(sum(table.nbytes for table in (emission.rows, *emission.late)))
+def _put(log: Log, answer: Answer) -> None:
+    if answer.segment:
+        (log.compact if answer.head.begins_here else log.append)(answer.head, answer.segment)

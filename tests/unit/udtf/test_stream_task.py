@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from udtf.stream import log as log_module
 from udtf.stream.cache import CachedState, StateCache
 from udtf.stream.log import Head, MemoryLog
 from udtf.stream.segments import Stamp, owner_of, seal, unseal
+from udtf.stream.siblings import Siblings
 from udtf.stream.spec import StreamSpec
 from udtf.stream.task import TaskRunner
 
@@ -35,12 +38,13 @@ def expected(keys: list[int]) -> list[tuple[int, int, int]]:
 
 
 class Driver:
-    """Feeds one task; a worker is a cache."""
+    """Feeds one task; a worker is a cache, and maybe one of siblings."""
 
-    def __init__(self, spec: StreamSpec = SPEC) -> None:
+    def __init__(self, spec: StreamSpec = SPEC, folder: Path | None = None) -> None:
         self.log = MemoryLog()
         self.spec = spec
         self.workers = [StateCache(), StateCache()]
+        self.siblings = [Siblings(folder), Siblings(folder)]
         self.fed = 0
         self.out: list[tuple[int, int, int]] = []
         self.metrics: dict[str, int] = {}
@@ -49,7 +53,8 @@ class Driver:
         self, keys: list[int], worker: int = 0, commit: bool = True, digest: bytes = b""
     ) -> list[tuple[int, int, int]]:
         before = dict(self.log.segments), self.log.current
-        emission = TaskRunner(self.spec, "q", self.workers[worker]).run(3, self.log, [rows(keys, self.fed)], digest)
+        runner = TaskRunner(self.spec, "q", self.workers[worker], self.siblings[worker])
+        emission = runner.run(3, self.log, [rows(keys, self.fed)], digest)
         answers = list(zip(*(emission.rows[name].to_pylist() for name in ("k", "o", "n")), strict=True))
         self.metrics = emission.metrics
         if commit:
@@ -71,18 +76,26 @@ def cuts(keys: list[int], places: list[int]) -> list[list[int]]:
     digested=st.booleans(),
     budget=st.sampled_from([0, 40, 1 << 20]),
     most_deltas=st.sampled_from([0, 1, 3, 256]),
+    are_siblings=st.booleans(),
 )
 def test_answers_do_not_depend_on_cuts_workers_retries_or_compaction(
-    places: list[int], steps: list[tuple[int, bool, bool]], digested: bool, budget: int, most_deltas: int
+    places: list[int],
+    steps: list[tuple[int, bool, bool]],
+    digested: bool,
+    budget: int,
+    most_deltas: int,
+    are_siblings: bool,
 ) -> None:
-    driver = Driver(replace(SPEC, cache_bytes=budget))
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        driver = Driver(replace(SPEC, cache_bytes=budget), Path(folder) if are_siblings else None)
         patch.setattr(log_module, "_MOST_DELTAS", most_deltas)
         for piece, (worker, fails_first, elsewhere) in zip(cuts(KEYS, places), steps, strict=False):
             digest = repr((driver.fed, piece)).encode() if digested else b""
             if fails_first:
                 driver.push(piece, worker, False, digest)
             driver.push(piece, 1 - worker if elsewhere else worker, True, digest)
+        for one in driver.siblings:
+            one.close()
     assert driver.out == expected(KEYS)
 
 

@@ -1,0 +1,316 @@
+"""The workers of one executor answer for each other: a micro-batch goes to the one that has the task's state.
+
+Spark hands the Python workers of an executor out in turn, so a task meets another one each time. The state stays where
+it is; the rows go there, and the answer comes back. What is asked and answered goes through sockets in a folder that
+only this user can read; which worker has which task is a file there.
+
+Why so: docs/design/20261123_siblings.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import socket
+import stat
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
+
+from udtf.logic import StreamEmission
+from udtf.stream.blobs import from_blob, to_blob
+from udtf.stream.log import Head
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from multiprocessing.connection import Connection
+
+    from udtf.stream.cache import CacheKey
+
+_log = logging.getLogger("sqlx")
+_PREFIX: Final = "sqlx-workers"
+_GONE: Final[dict[str, Any]] = {"kind": "gone"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A micro-batch of a task, and where the log of that task is.
+
+    Attributes:
+        key: whose.
+        head: of its log.
+        inputs: per input the rows, as they were delivered.
+        digest: of the rows and their order; b"" is unknown.
+        is_idle: nothing has come for a while: give out what is open.
+    """
+
+    key: CacheKey
+    head: Head
+    inputs: tuple[pa.Table, ...]
+    digest: bytes = b""
+    is_idle: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a micro-batch did to its task.
+
+    Attributes:
+        head: of the log, once the segment is in it.
+        segment: what to append; b"" where nothing changed.
+        emission: what it sends out.
+    """
+
+    head: Head
+    segment: bytes
+    emission: StreamEmission
+
+    @property
+    def stored_bytes(self) -> int:
+        """What it takes to keep."""
+        return len(self.segment) + self.emitted_bytes
+
+    @property
+    def emitted_bytes(self) -> int:
+        """What the rows take that it sends out."""
+        return int(sum(table.nbytes for table in (self.emission.rows, *self.emission.late)))
+
+
+class Answers(Protocol):
+    """Who has states, and answers from them."""
+
+    def answer_for(self, asked: Asked) -> Answer | bytes | None:
+        """The answer; a sealed snapshot where the state moves to who asks; None where it is not here (any more)."""
+        ...
+
+
+@dataclass(eq=False)
+class Siblings:
+    """This process among the workers of its executor.
+
+    Args:
+        folder: where they find each other; None is alone.
+
+    Attributes:
+        at_work: whoever computes holds it, for oneself or for another: states are not shared between threads.
+    """
+
+    folder: Path | None = None
+    at_work: threading.Lock = field(default_factory=threading.Lock)
+    _name: str = ""
+    _listener: socket.socket | None = None
+    _has: dict[CacheKey, Answers] = field(default_factory=dict)
+    _open: dict[str, Connection] = field(default_factory=dict)
+
+    def announce(self, key: CacheKey, answers: Answers) -> None:
+        """Say that this process has a task's state."""
+        if self.folder is None:
+            return
+        self._has[key] = answers
+        try:
+            if not self._name:
+                self._listen()
+            place = self._place(key)
+            if not place.exists() or place.read_text() != self._name:
+                draft = self.folder / f"{place.name}.{self._name}"
+                draft.write_text(self._name)
+                draft.replace(place)
+        except OSError as error:
+            _log.warning("The Python workers of this executor cannot share states: %s", error)
+            self.folder = None
+
+    def ask(self, asked: Asked) -> Answer | bytes | None:
+        """What the sibling that has the state says, see `Answers`; None where there is none, or it does not answer."""
+        name = self._owner(asked.key)
+        if not name:
+            return None
+        try:
+            with suppress(FileNotFoundError):
+                return _read_answer(_exchange(self._connected(name), asked))
+        except (OSError, EOFError):
+            if name in self._open:
+                self._open.pop(name).close()
+        return None
+
+    def _owner(self, key: CacheKey) -> str:
+        """The name of another process that has announced the task."""
+        if self.folder is None:
+            return ""
+        try:
+            name = self._place(key).read_text()
+        except OSError:
+            return ""
+        return "" if name == self._name else name
+
+    def _place(self, key: CacheKey) -> Path:
+        assert self.folder is not None, "asked only where there is one"
+        return self.folder / hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
+
+    def _connected(self, name: str) -> Connection:
+        if name not in self._open:
+            line = socket.socket(socket.AF_UNIX)
+            line.connect(self._socket_of(name))
+            self._open[name] = _as_connection(line)
+        return self._open[name]
+
+    def _socket_of(self, name: str) -> str:
+        assert self.folder is not None, "asked only where there is one"
+        return str(self.folder / f"{name}.socket")
+
+    def close(self) -> None:
+        """Neither answer nor ask any more."""
+        self.folder = None
+        self._has.clear()
+        while self._open:
+            self._open.popitem()[1].close()
+        if self._listener is not None:
+            with suppress(OSError):  # wakes up who waits for a call
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+
+    # answering
+
+    def _listen(self) -> None:
+        name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(self._socket_of(name))
+        except OSError:
+            listener.close()
+            raise
+        listener.listen()
+        threading.Thread(target=self._accept, args=(listener,), name="sqlx siblings", daemon=True).start()
+        self._name, self._listener = name, listener
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                line, _ = listener.accept()
+            except OSError:
+                return
+            connection = _as_connection(line)
+            threading.Thread(target=self._serve, args=(connection,), name="sqlx sibling", daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        with suppress(OSError, EOFError), connection:
+            while True:
+                asked = _read_asked(connection)
+                _send(connection, *_answer_parts(self._answered(asked)))
+
+    def _answered(self, asked: Asked) -> Answer | bytes | None:
+        answers = self._has.get(asked.key)
+        try:
+            found = None if answers is None else answers.answer_for(asked)
+        except Exception:  # noqa: BLE001 - who asks does it once more from the log, and says what is wrong
+            _log.warning("A micro-batch failed in the worker that had its state", exc_info=True)
+            found = None
+        if not isinstance(found, Answer):
+            self._has.pop(asked.key, None)
+        return found
+
+
+#: For a process that has no siblings.
+ALONE: Final = Siblings()
+
+
+@cache
+def of_this_executor() -> Siblings:
+    """Those of this worker: they have the same parent, Spark's daemon. Where a system has no such sockets, none."""
+    if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
+        return ALONE
+    beside = Path(tempfile.gettempdir())
+    folder = beside / f"{_PREFIX}-{os.getuid()}-{os.getppid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        _log.warning("The Python workers of this executor cannot share states: %s", error)
+        return ALONE
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        _log.warning("The Python workers of this executor do not share states: %s is not theirs alone", folder)
+        return ALONE
+    _forget_the_dead(beside)
+    return Siblings(folder)
+
+
+def _forget_the_dead(beside: Path) -> None:
+    """Delete the folders of this user's executors that have ended."""
+    import shutil
+
+    for folder in beside.glob(f"{_PREFIX}-{os.getuid()}-*"):
+        parent = folder.name.rpartition("-")[2]
+        if not parent.isdigit():
+            continue
+        try:
+            os.kill(int(parent), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def _as_connection(line: socket.socket) -> Connection:
+    from multiprocessing.connection import Connection
+
+    return Connection(line.detach())
+
+
+# What goes through a socket: a description as JSON, then the parts that it counts.
+
+
+def _send(connection: Connection, description: dict[str, Any], parts: Sequence[bytes] = ()) -> None:
+    connection.send_bytes(json.dumps({**description, "parts": len(parts)}).encode())
+    for part in parts:
+        connection.send_bytes(part)
+
+
+def _receive(connection: Connection) -> tuple[dict[str, Any], list[bytes]]:
+    description = json.loads(connection.recv_bytes())
+    return description, [connection.recv_bytes() for _ in range(description["parts"])]
+
+
+def _exchange(connection: Connection, asked: Asked) -> tuple[dict[str, Any], list[bytes]]:
+    digest = asked.digest.hex()
+    described = {"key": asked.key, "head": asdict(asked.head), "digest": digest, "idle": asked.is_idle}
+    _send(connection, described, [_blob(table) for table in asked.inputs])
+    return _receive(connection)
+
+
+def _read_asked(connection: Connection) -> Asked:
+    found, parts = _receive(connection)
+    query, operator, task = found["key"]
+    inputs = tuple(from_blob(part) for part in parts)
+    return Asked((query, operator, task), Head(**found["head"]), inputs, bytes.fromhex(found["digest"]), found["idle"])
+
+
+def _answer_parts(found: Answer | bytes | None) -> tuple[dict[str, Any], list[bytes]]:
+    if found is None:
+        return _GONE, []
+    if isinstance(found, bytes):
+        return {"kind": "moved"}, [found]
+    emission = found.emission
+    described = {"kind": "answer", "head": asdict(found.head), "metrics": emission.metrics}
+    return described, [found.segment, *(_blob(table) for table in (emission.rows, *emission.late))]
+
+
+def _read_answer(found: tuple[dict[str, Any], list[bytes]]) -> Answer | bytes | None:
+    described, parts = found
+    if described["kind"] == "gone":
+        return None
+    if described["kind"] == "moved":
+        return parts[0]
+    rows, *late = (from_blob(part) for part in parts[1:])
+    emission = StreamEmission(rows, tuple(late), described["metrics"], None)
+    return Answer(Head(**described["head"]), parts[0], emission)
+
+
+def _blob(table: pa.Table) -> bytes:
+    return to_blob(table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)])
