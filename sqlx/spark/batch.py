@@ -23,6 +23,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, Tim
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.plan.operators import function_of
 from sqlx.spark.aggregates import call_of
+from sqlx.spark.workers import check_workers
 from udtf.errors import OperatorError
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.deduplicate.config import DeduplicateConfig
@@ -301,6 +302,8 @@ def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any]
         By the name under which the root reads it, the result of each operator.
     """
     frames: dict[str, DataFrame] = {}
+    if plan.operators():
+        check_workers(spark, is_live=False)
     for node in plan.operators():
         run = function_of(node, "batch")
         frames[node.name] = run(node, *(frame(side, spark, frames, analyzed) for side in node.inputs))

@@ -34,6 +34,7 @@ from sqlx.plan.operators import function_of
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
 from sqlx.spark.batch import live_copies, query_frame
+from sqlx.spark.workers import check_workers
 from udtf.logic import StreamLogic
 from udtf.spark import logics
 from udtf.spark.stream import rows_of, stream_operator
@@ -319,6 +320,8 @@ class StreamLowering:
     def lower(self) -> LiveQuery:
         """All operators, inputs first, then the query around them."""
         operators = self.plan.operators()
+        if operators:
+            check_workers(self.spark, is_live=True)
         for node in operators:
             self.frames[node.name] = self._operator(node)
         late = self._late(operators)

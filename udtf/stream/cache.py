@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from udtf.logic import StreamLogic
+    from udtf.stream.asked import Answer, Asked, CacheKey
     from udtf.stream.log import Head
-    from udtf.stream.siblings import Answer, Asked
-
-#: Query (with its fingerprint), operator, task.
-CacheKey = tuple[str, str, int]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
+from udtf.stream.asked import Answer, Asked
 from udtf.stream.cache import WORKER_CACHE, CachedState, Done
 from udtf.stream.history import checked_head, restore
 from udtf.stream.interleave import NO_TIME, interleave, times_us
 from udtf.stream.segments import Stamp, owner_of, seal, unseal
-from udtf.stream.siblings import ALONE, Answer, Asked
+from udtf.stream.siblings import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,76 @@
+"""A small cluster of this machine (local-cluster): what workers must have, and which of them answers.
+
+Each test is a process of its own: the session of the other tests runs on one machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.full]
+ROOT = Path(__file__).parents[2]
+#: Workers of a Python that has all but ours, unless a zip of it came along.
+_WITHOUT = """
+import sys
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("sqlx", "udtf") and not any(place.endswith("ours.zip") for place in sys.path):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Without())
+"""
+
+
+def found(folder: Path, master: str, **conf: str) -> dict[str, object]:
+    """What the script prints."""
+    (folder / "warehouse").mkdir()
+    settings = {
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **{k.replace("_", "."): v for k, v in conf.items()},
+    }
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("cluster.py")), str(folder), master, json.dumps(settings)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert lines, done.stdout[-2000:] + done.stderr[-4000:]
+    return dict(json.loads(lines[-1].removeprefix("FOUND ")))
+
+
+@pytest.fixture
+def without(tmp_path: Path) -> str:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text(_WITHOUT)
+    return str(tmp_path / "without")
+
+
+def test_workers_without_the_package_are_refused_before_rows_flow(tmp_path: Path, without: str) -> None:
+    answered = found(tmp_path, "local-cluster[1,2,1024]", spark_executorEnv_PYTHONPATH=without)
+    assert answered == {"bounded": "WORKERS.PACKAGE_MISSING", "live": "WORKERS.PACKAGE_MISSING"}
+
+
+def test_what_is_shipped_is_enough_for_bounded_rows_only(tmp_path: Path, without: str) -> None:
+    with ZipFile(tmp_path / "ours.zip", "w") as ours:
+        for path in ROOT.glob("udtf/**/*.py"):
+            ours.write(path, path.relative_to(ROOT))
+    shipped = {"spark_submit_pyFiles": str(tmp_path / "ours.zip"), "spark_executorEnv_PYTHONPATH": without}
+    answered = found(tmp_path, "local-cluster[1,2,1024]", **shipped)
+    assert answered == {"bounded": [[1, 5]], "live": "WORKERS.SHIPPED"}
+
+
+@pytest.mark.parametrize("executors", ["1,1", "1,4", "2,2"])
+def test_tasks_answer_from_memory_from_the_second_micro_batch_on(tmp_path: Path, executors: str) -> None:
+    answered = found(tmp_path, f"local-cluster[{executors},1024]", spark_executorEnv_PYTHONPATH=str(ROOT))
+    assert answered == {"bounded": [[1, 5]], "live": [[0, 0, 0], *[[8, 0, 0]] * 3]}
