@@ -26,7 +26,7 @@ from sqlx.plan.select_list import groups
 from sqlx.plan.subquery_text import check_leftovers, is_query, with_clause
 from sqlx.plan.table_changes import ungrouped_block
 from sqlx.plan.window_aggregate import aggregate_block, bounded_block
-from sqlx.sql.parser import read_tail, scan
+from sqlx.sql.parser import read_tail, readable, scan
 from sqlx.sql.structure import Block, EmitClause
 from sqlx.sql.tokens import Span
 from udtf.operators.window_aggregate.config import Window
@@ -47,6 +47,11 @@ def compile_query(text: str, binder: Binder, streaming: bool = False, *, in_sess
     Raises:
         TemporalParseError, BindError, UnsupportedError: with the line and a caret.
     """
+    with readable(text):
+        return _compiled(text, binder, streaming, in_session=in_session)
+
+
+def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -> Plan:
     context = Context(text, binder, streaming)
     into = insert_target(text, binder)
     if into is not None:

@@ -402,9 +402,9 @@ def needed_columns(
         left: what the left side shows.
         right: what the right side shows.
     """
+    start, end = block.items[0].start, join.span.end
     tokens = [t for t in tokenize(text) if block.span.start <= t.start < block.span.end]
-    own = Span(block.items[0].start, join.span.end)
-    outside = tuple(t for t in tokens if not _within(t, [own]) or _within(t, further))
+    outside = tuple(t for t in tokens if not start <= t.start < end or _within(t, further))
     names = spelled_names(outside, {v.name.lower() for v in (*left, right)})
     every, starred = _stars(block, tokens, outside)
     if not every:

@@ -5,7 +5,10 @@ Why so: docs/design/20261122_read_once.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from itertools import accumulate
 from typing import NoReturn
 
 from sqlx.errors import TemporalParseError, UnsupportedError
@@ -673,14 +676,32 @@ def scan(text: str) -> Level:
 
     Raises:
         LexicalError: a string or comment is not closed.
-        TemporalParseError: a temporal clause is broken, or a parenthesis is not closed.
+        TemporalParseError: a temporal clause is broken, a parenthesis is not closed, or too many are in each other.
 
     >>> level = scan("SELECT o.id FROM o JOIN r AS OF o.ts ON o.k = r.k")
     >>> join = level.blocks[0].items[0].joins[0]
     >>> join.relation.parts, join.as_of.spelling
     (('r',), 'as_of')
     """
-    return Scanner(text, tokenize(text)).scan()
+    with readable(text):
+        return Scanner(text, tokenize(text)).scan()
+
+
+@contextmanager
+def readable(text: str) -> Iterator[None]:
+    """Within it a statement is read by functions that call themselves for what is nested in it.
+
+    Raises:
+        TemporalParseError: `PARSE.TOO_DEEP` where they call themselves too often.
+    """
+    try:
+        yield
+    except RecursionError:
+        tokens = [token for token in tokenize(text) if token.text in ("(", ")")]
+        depths = list(accumulate(1 if token.text == "(" else -1 for token in tokens))
+        deepest = tokens[depths.index(max(depths))] if tokens else None
+        place = None if deepest is None else (deepest.start, deepest.end)
+        raise TemporalParseError("PARSE.TOO_DEEP", text, place, depth=max(depths, default=0)) from None
 
 
 class Scanner:

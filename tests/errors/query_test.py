@@ -48,3 +48,12 @@ def test_an_error_is_spark_s_kind_of_exception_with_its_parts(text: str, kind: t
     assert error.getSqlState() == error.sqlstate
     assert str(error).startswith(f"[{error.getCondition()}] ")
     assert error.getMessageParameters() == error.parameters
+
+
+@pytest.mark.parametrize("nested", ["o.k > 0", "o.k IN (SELECT x.k FROM orders x)"])
+def test_a_statement_that_is_too_deep_is_refused_where_it_is_deepest(nested: str) -> None:
+    text = f"SELECT 1 FROM orders o JOIN rates r AS OF o.ts ON o.k = r.k WHERE {'(' * 3000}{nested}{')' * 3000}"
+    with pytest.raises(ParseException, match=r"\[PARSE.TOO_DEEP\]") as refused:
+        compiled(text)
+    assert "300" in str(refused.value)
+    assert "^" in str(refused.value)
