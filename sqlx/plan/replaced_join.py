@@ -129,7 +129,11 @@ def apply_names(text: str, block: Block, edits: Edits, standing: ReplacedJoin) -
     for star in stars(tokens):
         before = next((t for t in reversed(tokens) if t.end <= star.start), None)
         if before is None or before.text != ".":
-            _except(edits, star, [t for t in tokens if t.start >= star.end][:2], standing)
+            following = [t for t in tokens if t.start >= star.end][:2]
+            if (following[:1] and following[0].word == "EXCEPT") or not _is_all(text, block, standing):
+                _except(edits, star, following, standing)
+            else:
+                edits.replace(Span(star.start, star.end), ", ".join(f"{quoted(r.name)}.*" for r in standing.relations))
     owners = standing.owners
     _check_later_using(text, block, standing.span, set(owners))
     for token in _own_names(text, block, standing.span) if owners else ():
@@ -143,6 +147,19 @@ def tokens_of_hive(text: str, block: Block) -> tuple[Token, ...]:
     tokens = tuple(t for t in tokenize_span(text, block.tail) if not any(s.start <= t.start < s.end for s in inner))
     piped = next((n for n, t in enumerate(tokens) if t.text == "|>"), len(tokens))
     return tokens if block.pipe and any(t.word in ("SELECT", "MAP", "REDUCE") for t in tokens[:piped]) else ()
+
+
+def _is_all(text: str, block: Block, standing: ReplacedJoin) -> bool:
+    """Whether a star shows the operator's relations, each with all of its columns, and nothing else.
+
+    It can be written as their stars then. Spark takes long to leave out columns: the square of their number.
+    """
+    after = next(iter(tokenize_span(text, block.tail)), None)
+    names = [relation.name.lower() for relation in standing.relations]
+    is_alone = len(block.items) == 1 and (block.items[0].start, block.items[0].end) == standing.span.pair
+    is_last = after is None or after.word not in ("LATERAL", "PIVOT", "UNPIVOT")
+    is_plain = all(r.name and r.columns and not r.merged for r in standing.relations)
+    return is_alone and is_last and is_plain and len(set(names)) == len(names)
 
 
 def _except(edits: Edits, star: Token, following: list[Token], standing: ReplacedJoin) -> None:

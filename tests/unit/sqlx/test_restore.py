@@ -24,8 +24,8 @@ def test_every_relation_gets_its_columns_back_under_its_name() -> None:
 @pytest.mark.parametrize(
     ("select", "begins"),
     [
-        ("*", "SELECT * EXCEPT (__sqlx_op1._l0,"),
-        ("1, *", "SELECT 1, * EXCEPT (__sqlx_op1._l0,"),
+        ("*", "SELECT `o`.*, `r`.* FROM"),
+        ("1, *", "SELECT 1, `o`.*, `r`.* FROM"),
         ("* EXCEPT (rate)", "SELECT * EXCEPT (__sqlx_op1._l0,"),
         ("o.*", "SELECT o.* FROM"),
         ("count(*)", "SELECT count(*) FROM"),
@@ -63,7 +63,15 @@ def test_qualified_names_of_tables_are_shortened() -> None:
 
 def test_from_before_select_shows_its_columns_too() -> None:
     plan = compiled(f"FROM {JOIN} SELECT *, o.id WHERE r.rate > 1")
-    assert " SELECT * EXCEPT (__sqlx_op1._l0," in plan.root.sql
+    assert " SELECT `o`.*, `r`.*, o.id WHERE" in plan.root.sql
+
+
+@pytest.mark.parametrize(
+    "after",
+    [", orders x", " JOIN orders x ON x.id = o.id", " LATERAL VIEW explode(array(1)) x AS y", " CROSS JOIN orders"],
+)
+def test_a_star_shows_what_is_beside_the_operator_too(after: str) -> None:
+    assert "SELECT * EXCEPT (__sqlx_op1._l0," in sql(f"SELECT * FROM {JOIN}{after}")
 
 
 def test_reasons_and_further_conditions_stand_on_the_picked_version() -> None:
