@@ -159,3 +159,30 @@ def test_what_is_not_proven_to_answer_as_on_spark_is_refused(query: str, call: s
     assert str(caught.value).startswith(
         f"[REPLAY.NOT_PROVEN] `{call}` over {over} is not known to answer in replay as it does on Spark."
     )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "percentile_approx(v, 0.5)",
+        "percentile(v, 0.5, 2)",
+        "percentile(v, array(0.1, 0.9))",
+        "median(CAST(v AS DECIMAL(5, 2)))",
+        "median(DISTINCT v)",
+        "median(CAST(v AS FLOAT))",
+        "percentile_disc(0.5) WITHIN GROUP (ORDER BY v)",
+        "approx_count_distinct(v)",
+        "corr(v, v)",
+        "kurtosis(v)",
+        "mode(v)",
+        "listagg(s, ',') WITHIN GROUP (ORDER BY s)",
+        "listagg(CAST(v AS DOUBLE), ',')",
+        "listagg(DISTINCT s, ',')",
+    ],
+)
+def test_aggregates_that_have_no_rule_here_are_refused_by_name(call: str) -> None:
+    text = f"SELECT {call} AS x FROM t GROUP BY window(ts, '1 minute') EMIT FINAL"
+    with pytest.raises(TemporalSqlError) as refused:
+        ReplayDriver(f"CREATE STREAM t (v INT, s STRING, ts TIMESTAMP) TIMESTAMP BY ts; {text}")
+    assert refused.value.getCondition() == "REPLAY.NOT_PROVEN", str(refused.value)
+    assert call.partition("(")[0] in str(refused.value)

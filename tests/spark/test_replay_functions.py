@@ -5,15 +5,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from sqlx.errors import TemporalSqlError
+from catalog.entries import Column
+from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.replay import proven as listed
+from sqlx.replay.aggregates import Evaluator
+from sqlx.replay.duckdb import Engine
 from tests.harness.engines import Trial, agree, signatures_of, trials
 from tests.harness.slt_live import SETTINGS
+from udtf.operators.window_aggregate.config import Aggregate
 
 LIST = Path(listed.__file__).with_name("proven.json")
 DATA = Path(__file__).parents[1] / "data" / "spark_expressions.txt"
@@ -82,3 +88,54 @@ def test_what_is_listed_agrees(spark):
 def test_a_hundred_functions_are_listed_over_their_types():
     assert len({name.partition("(")[0] for name in listed.proven()}) > 100
     assert len(listed.proven()) >= 200
+
+
+AGGREGATES = (
+    "median({})",
+    "median({} * 3)",
+    "median({}) FILTER (WHERE {} > 2)",
+    *(f"percentile({{}}, {at})" for at in (0, 0.1, 0.25, 0.37, 0.5, 0.9, 1)),
+    "percentile_cont(0.3) WITHIN GROUP (ORDER BY {})",
+    "percentile_cont(0.3) WITHIN GROUP (ORDER BY {} DESC)",
+    "listagg({}, ', ')",
+    "string_agg({}) FILTER (WHERE {} IS NOT NULL)",
+)
+VALUES = {
+    "int": [["7"], ["3", "NULL", "-2", "3", "1", "9"], ["NULL"], [str(n * n % 17) for n in range(20)]],
+    "double": [
+        ["0.1", "0.7", "NULL", "0.3"],
+        ["1e308", "-1e308"],
+        ["0.1", "double('NaN')", "0.2", "0.7"],
+        ["1.1", "2.7"],
+    ],
+    "string": [["'b'", "''", "NULL", "'a'", "'ü'"], ["NULL"]],
+    "boolean": [["true", "NULL", "false"]],
+    "date": [["DATE'2024-02-29'", "NULL", "DATE'0001-01-01'"]],
+}
+
+
+@pytest.mark.compat
+@pytest.mark.parametrize("kind", VALUES)
+def test_aggregates_of_kept_rows_are_spark_s(spark, kind):
+    """What has a rule in sqlx/replay/aggregates.py, over a batch of one group; other types are refused."""
+    differing, known = [], 0
+    calls = [call for call in AGGREGATES if kind in ("int", "double") or call.startswith(("listagg", "string_agg"))]
+    for call, values in itertools.product(calls, VALUES[kind]):
+        rows = ", ".join(f"(CAST({value} AS {kind}))" for value in values)
+        (row,) = spark.sql(f"SELECT {call.replace('{}', 'v')} AS x FROM VALUES {rows} AS t(v)").collect()
+        given = [one[0] for one in spark.sql(f"SELECT v FROM VALUES {rows} AS t(v)").collect()]
+        node = SimpleNamespace(
+            calls=[call.replace("{}", "__a0_0")],
+            input=SimpleNamespace(columns=[Column("__a0_0", kind)]),
+            config=SimpleNamespace(aggregates=[Aggregate("rows", 1, type="string" if "agg" in call else "double")]),
+        )
+        try:
+            found = Evaluator(Engine(), node)(0, [(value,) for value in given])
+        except UnsupportedError:
+            assert kind == "double", call
+            continue
+        known += 1
+        if repr(found) != repr(row.x):
+            differing.append((call, values, found, row.x))
+    assert differing == []
+    assert known > 0
