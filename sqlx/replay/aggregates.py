@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from math import ceil, floor
 from typing import Any
 
 import duckdb
+from packaging.version import Version
 from sqlglot import exp
 
 from sqlx.errors import RunError, UnsupportedError
@@ -150,7 +153,7 @@ def _percentile_at(fraction: exp.Expr, *, is_reverse: bool = False) -> _Rule | N
 
 
 def _percentile(fraction: float, *, is_reverse: bool = False) -> _Rule:
-    """Spark's percentile: from the neighbour below the place towards the one above it, in doubles.
+    """Spark's percentile: between the neighbours of the place, in doubles, rounded as the Spark that is installed does.
 
     >>> _percentile(0.5)([1, 10, 4, 2]), _percentile(0.9)([0.1, 0.7]), _percentile(0.25, is_reverse=True)([1, 2, 3])
     (3.0, 0.64, 2.5)
@@ -163,9 +166,17 @@ def _percentile(fraction: float, *, is_reverse: bool = False) -> _Rule:
         lower, higher = floor(place), ceil(place)
         if lower == higher or ordered[lower] == ordered[higher]:
             return ordered[lower]
+        if _weighs():
+            return (higher - place) * ordered[lower] + (place - lower) * ordered[higher]
         return ordered[lower] + (ordered[higher] - ordered[lower]) * (place - lower)
 
     return rule
+
+
+@cache
+def _weighs() -> bool:
+    """Before 4.3 Spark adds both neighbours, each weighed by its distance; since then it goes from one to the other."""
+    return Version(version("pyspark")) < Version("4.3.dev0")
 
 
 def _join(separator: str) -> _Rule:
