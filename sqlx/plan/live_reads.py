@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from catalog.entries import Entry
 from sqlx.bind.binder import ROW, Binder, LiveRead, RowOrder
@@ -33,6 +34,7 @@ class RowOrderPaths:
     Args:
         text: the statement.
         root: its structure.
+        entry: the definition of a name, or None.
 
     Attributes:
         relations: the spans of relations that show the hidden column.
@@ -41,6 +43,7 @@ class RowOrderPaths:
 
     text: str
     root: Level
+    entry: Callable[[tuple[str, ...]], Entry | None]
     relations: set[tuple[int, int]] = field(default_factory=set)
     blocks: set[int] = field(default_factory=set)
 
@@ -75,6 +78,42 @@ class RowOrderPaths:
             self.relations.add(relation.span.pair)
             self.blocks.add(block.span.start)
             self.down(block.items[0].relation, inner)
+        elif self._is_one_sequence(inner):
+            self.relations.add(relation.span.pair)
+            for block in inner.blocks:
+                self.blocks.add(block.span.start)
+                self.down(block.items[0].relation, inner)
+
+    def _is_one_sequence(self, level: Level) -> bool:
+        """Whether the query is a UNION ALL of streams whose rows have one order, by a SEQUENCE BY of one type."""
+        between = [Span(a.span.end, b.span.start) for a, b in pairwise(level.blocks)]
+        if not between or level.recursive:
+            return False
+        if any([t.word for t in tokenize_span(self.text, span)] != ["UNION", "ALL"] for span in between):
+            return False
+        types = {self._sequence_of(block, level) for block in level.blocks}
+        return len(types) == 1 and None not in types
+
+    def _sequence_of(self, block: Block, level: Level) -> str | None:
+        """The type of a branch's sequence; None where its rows have none, or the hidden column would not be last."""
+        if not self._is_row_by_row(block) or block.items[0].joins or len(block.items) > 1:
+            return None
+        selected = tokenize_span(self.text, block.select)
+        if [star for star in stars(selected) if star is not selected[-1]]:
+            return None
+        relation = block.items[0].relation
+        if (
+            relation.columns
+            or relation.inner is not None
+            or relation.kind != "name"
+            or level.cte_of(relation) is not None
+        ):
+            return None
+        entry = self.entry(relation.parts)
+        if entry is None or entry.sequence_by is None:
+            return None
+        named = entry.sequence_by.replace("`", "").lower()
+        return next((column.type for column in entry.columns if column.name.lower() == named), None)
 
     def _only_use(self, relation: Relation, level: Level) -> Level | None:
         """The query of a common table expression that is read here and nowhere else."""
@@ -92,9 +131,9 @@ class RowOrderPaths:
 
     def _hands_on(self, level: Level) -> bool:
         """Whether each row of the query is made of one row of its first relation."""
-        if len(level.blocks) != 1 or level.recursive:
-            return False
-        block = level.blocks[0]
+        return len(level.blocks) == 1 and not level.recursive and self._is_row_by_row(level.blocks[0])
+
+    def _is_row_by_row(self, block: Block) -> bool:
         if block.pipe or block.select is None or not block.items:
             return False
         tail = {t.word for t in tokenize_span(self.text, block.tail)}
@@ -149,7 +188,7 @@ class LiveReads:
 
     def start(self, root: Level, is_operator: Callable[[Join, Level], bool]) -> None:
         """Find out which relations must show what their rows carry along."""
-        self._carried = RowOrderPaths(self.text, root)
+        self._carried = RowOrderPaths(self.text, root, self.binder.entry)
         self._carried.find(is_operator)
 
     def read(self, relation: Relation, level: Level) -> None:

@@ -269,7 +269,7 @@ _MOST_LISTED_FILES = 64
 #: Milliseconds since 2017, then the row: where files cannot be listed. Files of one millisecond interleave by row.
 _BY_MODIFICATION = "((unix_millis(_metadata.file_modification_time) - 1483228800000) * 16777216 + _metadata.row_index)"
 #: Files read by their path, which have the hidden columns of Parquet.
-_FILES = re.compile(r"parquet\.`", re.IGNORECASE)
+_PARQUET = re.compile(r"parquet\.`", re.IGNORECASE)
 
 
 class SparkBinder:
@@ -400,7 +400,7 @@ class SparkBinder:
             with probing():
                 # A look at the hidden columns first: most relations have none, and a refusal takes Spark long. Files by
                 # their path have them, and Spark reads their schema at each look.
-                if not _FILES.match(relation):
+                if not _PARQUET.match(relation):
                     hidden = self._dataset(f"SELECT * FROM {relation}").queryExecution().analyzed().child()
                     if "_metadata" not in str(hidden.metadataOutput().mkString(" ")):
                         return unknown
