@@ -15,6 +15,7 @@ from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
+from sqlx.sessions.script import at_its_turn, is_script
 from sqlx.sessions.stored import is_body, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_operators, lower_to_views
@@ -162,6 +163,8 @@ class SessionStatements:
             tokens = tokenize(text)
         except LexicalError:
             return None
+        if is_script(tokens):
+            return self._script(substitute_parameters(text, tokens, context))
         if accepted:
             refuse_write(self.spark, text, tokens)
         running = parse_streaming(text, tokens)
@@ -191,6 +194,24 @@ class SessionStatements:
             if conf.ansiEnabled() and conf.doubleQuotedIdentifiers():
                 text = with_backquotes(text, tokenize(text))
         return text
+
+    def _script(self, text: str) -> Rewritten | None:
+        """A SQL script: what cannot be compiled when it is its turn is compiled now, over tables as they are then."""
+        tokens = tokenize(text)
+        turns = at_its_turn(text, tokens, self._is_ours)
+        if turns.stays is None:
+            return None if turns.text == text else Rewritten(turns.text)
+        with kept(True):
+            return self._query(turns.text, tokenize(turns.text))
+
+    def _is_ours(self, text: str, tokens: tuple[Token, ...]) -> bool:
+        """Whether a statement of a script, or a piece of its control flow, is temporal."""
+        if not may_be_ours(text):
+            return False
+        if _has_clause(tokens) or self._names_ours(tokens):
+            return True
+        is_definition = _words(tokens, 1) in (["CREATE"], ["DROP"]) and parse_definition(text) is not None
+        return is_definition or parse_streaming(text, tokens) is not None
 
     def _names_ours(self, tokens: tuple[Token, ...]) -> bool:
         """Whether a statement that Spark's parser takes is ours all the same.

@@ -316,11 +316,11 @@ _kept: ContextVar[bool] = ContextVar("kept", default=False)
 
 @contextmanager
 def kept(is_kept: bool) -> Iterator[None]:
-    """Within it Spark will keep what is lowered (CACHE TABLE), and drop it when a table that it reads has changed.
+    """Within it what is lowered outlives its statement: a cached table, or a script that may change what it reads.
 
-    A mapped right side is a file of the rows of now: Spark would not know which table they are of.
+    Spark drops and reads anew what has changed. A mapped right side is a file of the rows of now: it would stay.
     """
-    token = _kept.set(is_kept)
+    token = _kept.set(is_kept or _kept.get())
     try:
         yield
     finally:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from pyspark.errors import ParseException
 
-from sqlx.errors import TemporalSqlError
+from sqlx.errors import TemporalSqlError, UnsupportedError
 
 # `@r(o.ts, o.k)` is the AS OF join with the rates under the name r, or Spark's plain join with their spans.
 MACRO = re.compile(r"@(\w+)\(([^,]+), ([^)]+)\)")
@@ -238,6 +238,24 @@ def test_scripts_variables_and_described_queries(db):
     db.sql(ours(f"SET VAR most = (SELECT max(id) FROM ({JOINED}) t)"))
     assert db.sql("SELECT most").collect()[0][0] == 7
     assert [row.col_name for row in db.sql(ours(f"DESCRIBE QUERY {JOINED}")).collect()] == ["id", "rate"]
+
+
+def test_a_script_reads_what_it_has_changed(db):
+    """Spark parses a script before it runs: a right side that was mapped then would be that of before."""
+    db.sql("CREATE TABLE daily USING parquet AS SELECT * FROM spans WHERE k IS NULL")
+    query = "SELECT o.id, r.rate FROM orders o ASOF LEFT JOIN daily r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
+    found = db.sql(f"BEGIN INSERT INTO daily SELECT * FROM spans; {query}; END").collect()
+    assert sorted(map(str, found)) == sorted(map(str, db.sql(query).collect()))
+    assert any(row.rate for row in found)
+    view = f"CREATE OR REPLACE TEMP VIEW picked AS {query}; CREATE OR REPLACE TEMP VIEW seen AS SELECT * FROM picked"
+    script = f"BEGIN DECLARE n INT DEFAULT 1; {view}; IF n = 1 THEN SELECT count(*) AS c FROM seen; END IF; END"
+    assert db.sql(script).collect()[0].c == len(found)
+    with pytest.raises(UnsupportedError, match=r"UNSUPPORTED\.SCRIPT"):
+        db.sql(f"BEGIN DECLARE n INT; TRUNCATE TABLE daily; {query} WHERE o.id > n; END")
+    assert db.table("daily").count() > 0, "nothing of a refused script has run"
+    for name in ("picked", "seen"):
+        db.catalog.dropTempView(name)
+    db.sql("DROP TABLE daily")
 
 
 TABLE = "TABLE (id INT, rate DECIMAL(3, 1))"

@@ -1,0 +1,157 @@
+"""SQL scripts (BEGIN … END): each temporal statement is compiled when the script comes to it.
+
+Spark parses a script as a whole before it runs. A temporal statement that was compiled then would read what was there
+before the script, and not what the script has changed by then. So it goes into an EXECUTE IMMEDIATE, whose text Spark
+parses when it is its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from catalog.statements import literal
+from sqlx.errors import UnsupportedError
+from sqlx.sql.edits import Edits
+from sqlx.sql.tokens import Span, Token
+
+_CONTROL = frozenset("BEGIN THEN ELSE DO LOOP REPEAT ATOMIC :".split())
+_BEGINS = frozenset(
+    "SELECT WITH FROM VALUES INSERT MERGE UPDATE DELETE CREATE REPLACE CACHE EXPLAIN TABLE ( DROP ALTER TRUNCATE "
+    "EXECUTE REFRESH ANALYZE USE LOAD MSCK CALL UNCACHE CLEAR ADD COMMENT STOP SHOW DESCRIBE DESC".split()
+)
+_QUERIES = frozenset("SELECT WITH FROM VALUES TABLE ( EXPLAIN SHOW DESCRIBE DESC".split())
+
+
+@dataclass(frozen=True)
+class Step:
+    """A statement between two semicolons of a script.
+
+    Attributes:
+        tokens: of all that is between them, control words too.
+        start: where its own first token is among them; None where it is control flow alone.
+    """
+
+    tokens: tuple[Token, ...]
+    start: int | None
+
+    @property
+    def own(self) -> tuple[Token, ...]:
+        """The tokens of the statement itself."""
+        return () if self.start is None else self.tokens[self.start :]
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change what others read."""
+        return bool(self.own) and _word(self.own[0]) not in _QUERIES
+
+
+def is_script(tokens: tuple[Token, ...]) -> bool:
+    """Whether a statement is a SQL script."""
+    return bool(tokens) and tokens[0].word == "BEGIN"
+
+
+def steps(tokens: tuple[Token, ...]) -> Iterator[Step]:
+    """The statements of a script, in the order in which they are written."""
+    held: list[Token] = []
+    depth = 0
+    for token in tokens:
+        depth += (token.text == "(") - (token.text == ")")
+        if token.text != ";" or depth:
+            held.append(token)
+            continue
+        if held:
+            yield _step(tuple(held))
+        held = []
+    if held:
+        yield _step(tuple(held))
+
+
+def _step(tokens: tuple[Token, ...]) -> Step:
+    """With the first word that begins a statement and stands where one may."""
+    depth = 0
+    for at, token in enumerate(tokens):
+        may_begin = at == 0 or _word(tokens[at - 1]) in _CONTROL
+        if may_begin and depth == 0 and _word(token) in _BEGINS and not _in_case(tokens, at):
+            return Step(tokens, at)
+        depth += (token.text == "(") - (token.text == ")")
+    return Step(tokens, None)
+
+
+def _in_case(tokens: tuple[Token, ...], end: int) -> bool:
+    words = [t.word for t in tokens[:end]]
+    return words.count("CASE") > words.count("END")
+
+
+def _word(token: Token) -> str:
+    return token.word or token.text
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A script as it goes to Spark.
+
+    Attributes:
+        text: the script, with temporal statements that are compiled when it is their turn.
+        stays: where the first one is that is compiled now; None where there is none.
+    """
+
+    text: str
+    stays: Span | None
+
+
+def at_its_turn(text: str, tokens: tuple[Token, ...], is_ours: Callable[[str, tuple[Token, ...]], bool]) -> Turns:
+    """Let temporal statements of a script be compiled when it is their turn.
+
+    A statement that reads a variable of the script cannot be taken out of it, and one in the middle of control flow
+    (FOR … AS query, IF EXISTS (query)) neither: they are compiled now, and nothing in the script may change tables.
+
+    Args:
+        text: the script.
+        tokens: its tokens.
+        is_ours: whether a statement is temporal, by its text and tokens.
+
+    Raises:
+        UnsupportedError: `UNSUPPORTED.SCRIPT`: such a statement is in a script that changes tables.
+    """
+    found, variables = list(steps(tokens)), _declared(tokens)
+    edits = Edits(text)
+    stays: Span | None = None
+    for step in found:
+        control = step.tokens[: step.start]
+        if control and is_ours(_span(control).of(text), control):
+            stays = stays or _span(control)
+        if not step.own or not is_ours(_span(step.own).of(text), step.own):
+            continue
+        read = [t for n, t in enumerate(step.own) if t.name.lower() in variables and not _is_part(step.own, n)]
+        if read:
+            stays = stays or _span(read[:1])
+        else:
+            edits.replace(_span(step.own), f"EXECUTE IMMEDIATE {literal(_span(step.own).of(text))}")
+    if stays is not None and any(step.changes for step in found):
+        raise UnsupportedError("UNSUPPORTED.SCRIPT", text, stays.pair)
+    return Turns(edits.render(), stays)
+
+
+def _span(tokens: Sequence[Token]) -> Span:
+    return Span(tokens[0].start, tokens[-1].end)
+
+
+def _declared(tokens: tuple[Token, ...]) -> set[str]:
+    """Names after DECLARE, and those by which FOR calls its rows."""
+    found: set[str] = set()
+    for at, token in enumerate(tokens[:-1]):
+        if token.word == "FOR" and tokens[at + 1].is_name:
+            found.add(tokens[at + 1].name.lower())
+        if token.word != "DECLARE":
+            continue
+        rest = at + 1 + (tokens[at + 1].word in ("VARIABLE", "VAR"))
+        while rest < len(tokens) and tokens[rest].is_name:
+            found.add(tokens[rest].name.lower())
+            rest += 2 if rest + 1 < len(tokens) and tokens[rest + 1].text == "," else len(tokens)
+    return found
+
+
+def _is_part(tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether a token is no name, or one behind a dot."""
+    return not tokens[at].is_name or (at > 0 and tokens[at - 1].text == ".")

@@ -1,0 +1,76 @@
+"""Temporal statements of SQL scripts: which are compiled when it is their turn, and which cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from sqlx.errors import UnsupportedError
+from sqlx.sessions.script import at_its_turn, is_script
+from sqlx.sql.tokens import Token, tokenize
+
+Q = "SELECT o.id FROM o JOIN r AS OF o.ts ON o.k = r.k"
+EXECUTED = f"EXECUTE IMMEDIATE '{Q}'"
+
+
+def is_ours(text: str, _tokens: tuple[Token, ...]) -> bool:
+    return " AS OF " in text
+
+
+def turned(script: str) -> str:
+    assert is_script(tokenize(script))
+    return at_its_turn(script, tokenize(script), is_ours).text
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "BEGIN {}; END",
+        "BEGIN INSERT INTO r VALUES (1); {}; END",
+        "BEGIN DECLARE x INT DEFAULT 1; IF x > 0 THEN {}; ELSE {}; END IF; END",
+        "BEGIN a: LOOP {}; LEAVE a; END LOOP a; END",
+        "BEGIN FOR row AS SELECT 1 AS n DO {}; END FOR; END",
+        "BEGIN BEGIN {}; END; SELECT CASE WHEN true THEN 1 ELSE 2 END; END",
+        "BEGIN REPEAT {}; UNTIL true END REPEAT; {} ; END",
+        "BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN {}; END; SELECT 1; END",
+    ],
+)
+def test_a_statement_is_compiled_when_it_is_its_turn(frame: str) -> None:
+    assert turned(frame.replace("{}", Q)) == frame.replace("{}", EXECUTED)
+
+
+def test_a_whole_statement_moves_and_its_quotes_with_it() -> None:
+    found = turned(f"BEGIN CREATE OR REPLACE TEMP VIEW v AS {Q} AND o.s = 'a\\b'; SELECT * FROM v; END")
+    assert found == (
+        f"BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW v AS {Q} AND o.s = \\'a\\\\b\\''; SELECT * FROM v; END"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "at"),
+    [
+        (f"BEGIN DECLARE x INT; INSERT INTO r VALUES (1); {Q} WHERE o.id > x; END", "x; END"),
+        (f"BEGIN DECLARE VARIABLE a, x INT; {Q} WHERE o.id > x; DROP TABLE r; END", "x; DROP"),
+        (f"BEGIN FOR row AS {Q} DO INSERT INTO t VALUES (row.id); END FOR; END", "BEGIN FOR row AS"),
+        (f"BEGIN INSERT INTO r VALUES (1); IF EXISTS ({Q}) THEN SELECT 1; END IF; END", "IF EXISTS"),
+        (f"BEGIN DECLARE n INT; TRUNCATE TABLE r; SET n = (SELECT max(id) FROM ({Q})); END", "SET n"),
+    ],
+)
+def test_one_that_cannot_move_is_refused_where_the_script_changes_tables(script: str, at: str) -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        turned(script)
+    assert refused.value.condition == "UNSUPPORTED.SCRIPT"
+    assert "EXECUTE IMMEDIATE" in str(refused.value)
+    assert refused.value.span is not None
+    assert script[refused.value.span[0] :].startswith(at)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"BEGIN DECLARE x INT DEFAULT 1; {Q} WHERE o.id > x; END",
+        f"BEGIN IF EXISTS ({Q}) THEN SELECT 1; END IF; END",
+        "BEGIN INSERT INTO r VALUES (1); SELECT x FROM r; END",
+    ],
+)
+def test_one_that_changes_nothing_stays_as_it_is(script: str) -> None:
+    assert turned(script) == script
