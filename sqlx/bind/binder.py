@@ -160,6 +160,10 @@ class Binder(Protocol):
         """Names of tables and views, for did-you-mean."""
         ...
 
+    def is_variable(self, name: str) -> bool:
+        """Whether a name that is no column is a variable of the session."""
+        ...
+
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """The stored query of a view, so that a versioned table can be found behind it; None for other names."""
         ...

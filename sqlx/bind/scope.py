@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -68,10 +68,17 @@ class Scope:
     Args:
         text: the statement, for carets.
         left, right: what each side shows.
+        is_variable: whether a name that is no column is a variable of the session: a constant.
     """
 
-    def __init__(self, text: str, left: tuple[RelationScope, ...], right: RelationScope | None) -> None:
-        self.text, self.left, self.right = text, left, right
+    def __init__(
+        self,
+        text: str,
+        left: tuple[RelationScope, ...],
+        right: RelationScope | None,
+        is_variable: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self.text, self.left, self.right, self._is_variable = text, left, right, is_variable
 
     def references(self, tokens: tuple[Token, ...]) -> list[Reference]:
         """The columns that the tokens of an expression name.
@@ -80,8 +87,9 @@ class Scope:
             BindError: a name is unknown or fits two relations.
         """
         outside, subqueries = split_subqueries(tokens)
-        found = [self._resolve(chain) for chain in name_chains(outside)]
-        found += [self._resolve([token]) for token in soft_names(outside) if self._unqualified([token], _span(token))]
+        found = [reference for chain in name_chains(outside) for reference in self._resolve(chain)]
+        for token in soft_names(outside):
+            found += self._resolve([token]) if self._unqualified([token], _span(token)) else []
         for inner in subqueries:  # its own names are Spark's to check; what it reads of the join counts
             found += [r for chain in name_chains(inner) for r in self._correlated(chain, inner)]
         return found
@@ -95,15 +103,18 @@ class Scope:
         )
         return [] if owns else self._qualified(chain, Span(chain[0].start, chain[-1].end))
 
-    def _resolve(self, chain: list[Token]) -> Reference:
+    def _resolve(self, chain: list[Token]) -> list[Reference]:
+        """The one column of that name; none where it is a variable."""
         span = Span(chain[0].start, chain[-1].end)
         found = self._qualified(chain, span) or self._unqualified(chain, span)
         if len(found) == 1:
-            return found[0]
+            return found
         name = ".".join(t.name for t in chain)
         if found:
             candidates = " or ".join(f"{r.relation.name}.{r.column.name}" for r in found)
             raise BindError("KEYED_JOIN.AMBIGUOUS_COLUMN", self.text, span.pair, column=name, candidates=candidates)
+        if self._is_variable(span.of(self.text)):
+            return []
         raise BindError("BIND.UNKNOWN_COLUMN", self.text, span.pair, column=name, suggestion=self._suggestion(chain))
 
     def _sides(self) -> Iterator[tuple[Side, RelationScope]]:

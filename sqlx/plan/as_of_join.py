@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from sqlx.bind.comparison import check_collation
+from sqlx.bind.scope import Reference
 from sqlx.errors import BindError, TemporalParseError
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, Projection, result_columns, text_of
@@ -243,9 +244,9 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
     def _ties(self) -> list[tuple[str, tuple[str, str]]]:
         """TIES BY items as (expression, (direction, nulls)); SEQUENCE BY, the arrival, breaks what is left (B8)."""
         found = []
-        for span in self.clause.ties:
+        for number, span in enumerate(self.clause.ties):
             tokens = tokenize_span(self.text, span)
-            for reference in self.scope.references(tokens):
+            for reference in self._named(tokens, is_behind_comma=number > 0):
                 if reference.side == "left":
                     column = f"{reference.relation.name}.{reference.column.name}"
                     raise BindError("AS_OF_JOIN.TIES_FROM_LEFT", self.text, reference.span.pair, column=column)
@@ -254,6 +255,17 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         orders = [] if self.streaming else [h for h in hidden if h.startswith("__order")]
         arrived = [h for h in hidden if h == "__seq"] + (orders if len(orders) > 1 else [])
         return found + [(f"{quoted(self.inputs.right_name)}.{h}", ("asc", "first")) for h in arrived]
+
+    def _named(self, tokens: tuple[Token, ...], *, is_behind_comma: bool) -> list[Reference]:
+        """What an item of TIES BY names."""
+        try:
+            return self.scope.references(tokens)
+        except BindError as error:
+            if error.condition != "BIND.UNKNOWN_COLUMN" or not is_behind_comma:
+                raise
+            suggestion = "The comma goes on with TIES BY: put TIES BY before ON, or write CROSS JOIN for the comma. "
+            parameters = {**error.parameters, "suggestion": suggestion}
+            raise BindError(error.condition, self.text, error.span, **parameters) from None
 
     def _config(self, ties: tuple[tuple[str, str], ...]) -> AsOfJoinConfig:
         entry = self.inputs.right.entry

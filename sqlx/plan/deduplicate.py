@@ -70,7 +70,7 @@ class DeduplicateBuilder:
     def __init__(self, context: Context, clause: DeduplicateClause, inputs: DeduplicateInput) -> None:
         self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
         self.clause, self.inputs = clause, inputs
-        self.scope = Scope(self.text, (inputs.shown,), None)
+        self.scope = Scope(self.text, (inputs.shown,), None, context.binder.is_variable)
 
     def build(self, name: str) -> Deduplicate:
         """The plan node.

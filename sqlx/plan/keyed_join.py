@@ -145,7 +145,8 @@ class KeyedJoinBuilder:
     def __init__(self, context: Context, join: Join, inputs: Inputs) -> None:
         self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
         self.join, self.inputs = join, inputs
-        self.scope = Scope(self.text, inputs.left, RelationScope(inputs.right_name, inputs.right.columns))
+        right = RelationScope(inputs.right_name, inputs.right.columns)
+        self.scope = Scope(self.text, inputs.left, right, self.binder.is_variable)
         self.parts = Parts()
 
     @property

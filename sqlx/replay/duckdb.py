@@ -282,6 +282,11 @@ class DuckDbBinder:
         """The names of the definitions."""
         return self.catalog.names()
 
+    def is_variable(self, name: str) -> bool:
+        """Replay has no variables."""
+        del name
+        return False
+
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """A replay script has no views."""
         del parts

@@ -385,6 +385,10 @@ class SparkBinder:
         except PySparkException:
             return ()
 
+    def is_variable(self, name: str) -> bool:
+        """Whether Spark knows the name where there is no relation."""
+        return self.columns(f"SELECT {name}") is not None
+
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """The stored query of a permanent view."""
         try:

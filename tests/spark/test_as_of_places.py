@@ -231,6 +231,18 @@ def test_dataframes_as_arguments_and_as_temporary_views(db):
     assert rows(db.sql(query.format("left_of_places", "right_of_places"))) == expected
 
 
+def test_variables_of_the_session_are_constants(db):
+    db.sql("DECLARE OR REPLACE VARIABLE wanted STRING DEFAULT 'a'")
+    join = "orders o ASOF JOIN spans r MATCH_CONDITION (o.ts >= r.ts) ON"
+    for key, same in (("o.k = r.k AND o.k = wanted", "o.k = r.k AND o.k = 'a'"), ("r.k = session.wanted", "r.k = 'a'")):
+        found = rows(db.sql(f"SELECT o.id, r.rate FROM {join} {key}"))
+        assert found == rows(db.sql(f"SELECT o.id, r.rate FROM {join} {same}"))
+        assert found
+    with pytest.raises(TemporalSqlError, match="UNKNOWN_COLUMN"):
+        db.sql(f"SELECT o.id FROM {join} o.k = r.k AND o.k = wanter")
+    db.sql("DROP TEMPORARY VARIABLE wanted")
+
+
 def test_scripts_variables_and_described_queries(db):
     expected = rows(db.sql(plain(JOINED)))
     assert rows(db.sql(ours(f"BEGIN DECLARE x INT DEFAULT 0; {JOINED} WHERE o.id > x; END"))) == expected
