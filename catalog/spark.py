@@ -258,7 +258,9 @@ def analysis_error(error: Exception) -> AnalysisError:
         return AnalysisError(_without_frame(first))
     condition = captured.getCondition() or ""
     parameters = captured.getMessageParameters() or {}
-    first = next(iter(str(captured.getMessage() or "").splitlines()), condition)
+    origin: Any = getattr(captured, "_origin", None)  # PySpark looks texts up by condition, and knows Spark's only
+    text = origin.getMessage() if origin is not None else captured.getMessage()
+    first = next(iter(str(text or "").splitlines()), condition)
     name = ".".join(name_parts(parameters.get("objectName", "").strip() or "?"))
     column = name if condition.startswith("UNRESOLVED_COLUMN") else ""
     missing = ".".join(name_parts(parameters.get("relationName", "").strip() or "?"))

@@ -69,6 +69,12 @@ def serve(
     ] = False,
     statement_timeout: Annotated[str, typer.Option(metavar="TIME", help="90s, 5min, 1h; 0 is no limit.")] = "0",
     max_rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows of a result; 0 is no limit.")] = 0,
+    folder: Annotated[
+        list[str], typer.Option("--folder", metavar="DIR", help="Further files for clients; repeatable.")
+    ] = [],  # noqa: B006
+    trust_users: Annotated[
+        bool, typer.Option("--trust-users", help="Clients may run programs, bring code, and use any file.")
+    ] = False,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Java's heap.")] = "2g",
     conf: Annotated[list[str], typer.Option("--conf", metavar="K=V", help="Spark configuration; repeatable.")] = [],  # noqa: B006
     add_user: Annotated[str, typer.Option(metavar="NAME", help="Write a user into --users FILE, and end.")] = "",
@@ -87,6 +93,7 @@ def serve(
         host=host, thrift=thrift, connect=connect, warehouse=warehouse, health=health, users=users, ldap=ldap,
         ldap_base=ldap_base, ldap_domain=ldap_domain, tls=tls if tls != Tls(password=tls.password) else None,
         plain_text=plain_text, timeout_seconds=seconds_of(statement_timeout), most_rows=max_rows,
+        folders=tuple(folder), trust_users=trust_users,
     )  # fmt: skip
     if checks:
         _check(options)
@@ -207,9 +214,18 @@ def _tell(options: ServeOptions, server: Server) -> None:
     if options.health is not None:
         out.print(f"health       http://{host}:{options.health}/health")
     out.print(f"who may in   {_who(options)}")
+    out.print(f"may do       {_may(options)}")
     out.print(f"warehouse    {options.warehouse.resolve()}")
     out.print(f"ready, process {os.getpid()}; Ctrl-C stops it")
     sys.stdout.flush()
+
+
+def _may(options: ServeOptions) -> str:
+    if options.trust_users:
+        return "whatever this process may: programs, code, any file"
+    return ", ".join(
+        ["SQL over the catalog", "files of the warehouse", *(f"of {folder}" for folder in options.folders)]
+    )
 
 
 def _who(options: ServeOptions) -> str:

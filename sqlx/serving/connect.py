@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlx.errors import RunError
+from sqlx.serving.guard import refusal_text
 from sqlx.serving.java_side import CONNECT_DOOR
 from sqlx.serving.options import ServeOptions
 
@@ -49,7 +50,8 @@ class ConnectServer:
     ) -> None:
         jvm: Any = spark.sparkContext._jvm
         self._jvm, ours = jvm, jvm.sqlx.serving
-        ours.ConnectLogin.use(login, options.most_rows, str(too_many_rows(options.most_rows)))
+        no_code = "" if options.trust_users else refusal_text()
+        ours.ConnectLogin.use(login, options.most_rows, str(too_many_rows(options.most_rows)), no_code)
         service = jvm.org.apache.spark.sql.connect.service
         self._service = getattr(getattr(service, "SparkConnectService$"), "MODULE$")
         self._service.start(spark.sparkContext._jsc.sc())

@@ -31,10 +31,12 @@ import javax.net.ssl.KeyManagerFactory;
 import javax.security.sasl.AuthenticationException;
 import org.apache.hive.service.auth.AuthenticationProviderFactory;
 import org.apache.hive.service.auth.PasswdAuthenticationProvider;
+import org.apache.spark.connect.proto.AddArtifactsRequest;
+import org.apache.spark.connect.proto.Command;
+import org.apache.spark.connect.proto.ExecutePlanRequest;
 import org.apache.spark.connect.proto.ExecutePlanResponse;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
@@ -78,10 +80,12 @@ public class ConnectLogin implements ServerInterceptor {
     private static volatile long most;
     private static volatile String refusal;
     private static final Metadata.Key TOKEN = Metadata.Key.of("Authorization", Metadata.ASCII_STRING_MARSHALLER);
-    public static void use(BiPredicate found, long mostRows, String tooMany) {
+    private static volatile String noCode;
+    public static void use(BiPredicate found, long mostRows, String tooMany, String noForeignCode) {
         login = found;
         most = mostRows;
         refusal = tooMany;
+        noCode = noForeignCode;
     }
     public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
         if (login != null && !mayEnter((String) headers.get(TOKEN))) {
@@ -89,7 +93,8 @@ public class ConnectLogin implements ServerInterceptor {
                 "Unknown user, or wrong password: connect with ;token=NAME:PASSWORD"), new Metadata());
             return new Nothing();
         }
-        return next.startCall(most > 0 ? new Counted(call, most, refusal) : call, headers);
+        ServerCall.Listener answering = next.startCall(most > 0 ? new Counted(call, most, refusal) : call, headers);
+        return noCode.isEmpty() ? answering : new Checked(answering, call, noCode);
     }
     private static boolean mayEnter(String header) {
         if (header == null || !header.startsWith("Bearer ")) return false;
@@ -165,13 +170,200 @@ public class RowLimit implements java.lang.reflect.InvocationHandler {
         return new Filter(few, new Repartition(1, false, new GlobalLimit(count, new LocalLimit(count, plan))));
     }
     private static boolean isQuery(LogicalPlan plan) {
-        if (plan instanceof Command || plan instanceof ParsedStatement
+        if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command || plan instanceof ParsedStatement
             || plan.getClass().getSimpleName().equals("CompoundBody")) return false;
         scala.collection.Iterator children = plan.children().iterator();
         while (children.hasNext()) {
             if (!isQuery((LogicalPlan) children.next())) return false;
         }
         return true;
+    }
+}
+
+/** Refuses what would lead a client out of SQL, by the analysed plan: programs, foreign code, files elsewhere. */
+public class Guard extends scala.runtime.AbstractFunction1 {
+    private static final String PROGRAMS = " ScriptTransformation ";
+    private static final String CODE = " AddJarsCommand AddFilesCommand AddArchivesCommand CreateFunctionCommand"
+        + " MapPartitions MapElements TypedFilter MapGroups FlatMapGroupsWithState CoGroup AppendColumns ";
+    private static final String JAVA = " CallMethodViaReflection ScalaUDF ScalaAggregator ";
+    private static final String PYTHON = " PythonUDF PythonUDAF PythonUDTF ";
+    private final String[] folders;
+    private final java.util.List locked;
+    private final String secret, refusal;
+    private Guard(String[] folders, String[] locked, String secret, String refusal) {
+        this.folders = folders;
+        this.locked = java.util.Arrays.asList(locked);
+        this.secret = secret;
+        this.refusal = refusal;
+    }
+    public static void inject(org.apache.spark.sql.SparkSessionExtensions extensions, String[] folders,
+            String[] locked, String secret, String refusal) {
+        final Guard guard = new Guard(folders, locked, secret, refusal);
+        extensions.injectCheckRule(new scala.runtime.AbstractFunction1() {
+            public Object apply(Object session) { return guard; }
+        });
+    }
+    public Object apply(Object plan) {
+        look((LogicalPlan) plan, false);
+        return scala.runtime.BoxedUnit.UNIT;
+    }
+    private void look(LogicalPlan plan, boolean isInView) {
+        String name = plan.getClass().getSimpleName();
+        if (PROGRAMS.contains(" " + name + " ")) refuse("TRANSFORM … USING, which runs programs");
+        if (CODE.contains(" " + name + " ")) refuse("code of a client (" + name + ")");
+        if (name.equals("SetCommand")) setting(plan);
+        if (!isInView) places(plan, name);
+        eachOf(plan.expressions().iterator(), isInView);
+        boolean inside = isInView || name.equals("View");
+        eachOf(plan.children().iterator(), inside);
+        eachOf(plan.innerChildren().iterator(), inside);
+    }
+    private void eachOf(scala.collection.Iterator items, boolean isInView) {
+        while (items.hasNext()) {
+            Object item = items.next();
+            if (item instanceof LogicalPlan) look((LogicalPlan) item, isInView);
+            if (item instanceof Expression) look((Expression) item, isInView);
+        }
+    }
+    private void look(Expression expression, boolean isInView) {
+        String name = expression.getClass().getSimpleName();
+        if (JAVA.contains(" " + name + " ")) refuse("a call of Java (" + name + ")");
+        if (PYTHON.contains(" " + name + " ")) {
+            Object env = ask(ask(expression, "func"), "envVars");
+            if (!(env instanceof java.util.Map) || !secret.equals(((java.util.Map) env).get("SQLX_SERVER")))
+                refuse("Python code of a client (" + name + ")");
+        }
+        if (expression instanceof org.apache.spark.sql.catalyst.expressions.SubqueryExpression) {
+            Object plan = ((org.apache.spark.sql.catalyst.expressions.SubqueryExpression) expression).plan();
+            if (plan instanceof LogicalPlan) look((LogicalPlan) plan, isInView);
+        }
+        eachOf(expression.children().iterator(), isInView);
+    }
+    private void setting(LogicalPlan plan) {
+        Object pair = valueOf(ask(plan, "kv"));
+        if (pair == null || valueOf(ask(pair, "_2")) == null) return;
+        if (locked.contains(String.valueOf(ask(pair, "_1")))) refuse("SET " + ask(pair, "_1"));
+    }
+    private void places(LogicalPlan plan, String name) {
+        if (name.equals("LogicalRelation") && valueOf(ask(plan, "catalogTable")) == null) {
+            Object files = ask(ask(plan, "relation"), "location");
+            if (files != null) eachPlace(ask(files, "rootPaths"));
+        }
+        if (name.equals("StreamingRelation") && valueOf(ask(ask(plan, "dataSource"), "catalogTable")) == null) {
+            eachPlace(ask(ask(plan, "dataSource"), "paths"));
+            optionPath(ask(ask(plan, "dataSource"), "options"), "path");
+        }
+        if (name.equals("InsertIntoHadoopFsRelationCommand") && valueOf(ask(plan, "catalogTable")) == null)
+            place(ask(plan, "outputPath"));
+        if (name.equals("SaveIntoDataSourceCommand") || name.equals("CreateTempViewUsing"))
+            optionPath(ask(plan, "options"), "path");
+        if (name.equals("CreateNamespace") || name.equals("SetNamespaceProperties"))
+            optionPath(ask(plan, "properties"), "location");
+        if (name.startsWith("InsertInto") && name.contains("Dir"))
+            place(valueOf(ask(ask(plan, "storage"), "locationUri")));
+        if (name.equals("LoadDataCommand")) place(ask(plan, "path"));
+        if (name.equals("AlterTableSetLocationCommand") || name.startsWith("SetNamespaceLocation"))
+            place(ask(plan, "location"));
+        if (name.equals("CreateDatabaseCommand")) place(valueOf(ask(plan, "path")));
+        if (name.startsWith("Create")) {
+            Object table = ask(plan, "tableDesc") != null ? ask(plan, "tableDesc") : ask(plan, "table");
+            place(valueOf(ask(ask(table, "storage"), "locationUri")));
+        }
+        if (name.equals("AlterTableAddPartitionCommand")) {
+            scala.collection.Iterable parts = (scala.collection.Iterable) ask(plan, "partitionSpecsAndLocs");
+            scala.collection.Iterator each = parts.iterator();
+            while (each.hasNext()) place(valueOf(ask(each.next(), "_2")));
+        }
+    }
+    private void optionPath(Object options, String key) {
+        if (options instanceof scala.collection.Map) place(valueOf(((scala.collection.Map) options).get(key)));
+    }
+    private void eachPlace(Object paths) {
+        scala.collection.Iterator each = ((scala.collection.Iterable) paths).iterator();
+        while (each.hasNext()) place(each.next());
+    }
+    private void place(Object given) {
+        if (given == null) return;
+        org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(String.valueOf(given));
+        if (!path.isAbsolute()) path = new org.apache.hadoop.fs.Path(System.getProperty("user.dir"), path);
+        String found = (path.toUri().getScheme() == null ? "file:" : path.toUri().getScheme() + ":")
+            + (path.toUri().getAuthority() == null ? "" : "//" + path.toUri().getAuthority())
+            + java.net.URI.create(path.toUri().getRawPath().replaceAll("/+", "/")).normalize().getPath();
+        for (int n = 0; n < folders.length; n++) {
+            if (found.equals(folders[n]) || found.startsWith(folders[n] + "/")) return;
+        }
+        refuse("files in " + found);
+    }
+    private static Object valueOf(Object option) {
+        return option instanceof scala.Some ? ((scala.Some) option).value() : null;
+    }
+    private static Object ask(Object owner, String name) {
+        if (owner == null) return null;
+        try {
+            java.lang.reflect.Method method = owner.getClass().getMethod(name, new Class[0]);
+            method.setAccessible(true);
+            return method.invoke(owner, new Object[0]);
+        } catch (Exception none) {
+            return null;
+        }
+    }
+    private void refuse(String what) { throw new Refused(refusal.replace("{what}", what)); }
+}
+
+/** A statement that a client may not run: the message says what of it. */
+class Refused extends org.apache.spark.SparkRuntimeException {
+    private final String text;
+    Refused(String text) {
+        super("INTERNAL_ERROR", new scala.collection.immutable.HashMap().updated("message", text), null,
+            new org.apache.spark.QueryContext[0], "");
+        this.text = text;
+    }
+    public String getMessage() { return text; }
+    public String getCondition() { return "SERVE.REFUSED"; }
+    public String getErrorClass() { return "SERVE.REFUSED"; }
+    public String getSqlState() { return "42501"; }
+}
+
+/** Ends a call to Spark Connect that brings code of the client's into the server. */
+class Checked extends org.sparkproject.connect.grpc.ForwardingServerCallListener.SimpleForwardingServerCallListener {
+    private final ServerCall call;
+    private final String refusal;
+    private boolean ended;
+    Checked(ServerCall.Listener next, ServerCall call, String refusal) {
+        super(next);
+        this.call = call;
+        this.refusal = refusal;
+    }
+    public void onMessage(Object message) {
+        String what = codeIn(message);
+        if (what != null && !ended) {
+            ended = true;
+            call.close(Status.PERMISSION_DENIED.withDescription(refusal.replace("{what}", what)), new Metadata());
+        }
+        if (!ended) super.onMessage(message);
+    }
+    public void onHalfClose() { if (!ended) super.onHalfClose(); }
+    private static String codeIn(Object message) {
+        if (message instanceof AddArtifactsRequest) return artifact((AddArtifactsRequest) message);
+        if (!(message instanceof ExecutePlanRequest)) return null;
+        Command command = ((ExecutePlanRequest) message).getPlan().getCommand();
+        if (command.hasWriteStreamOperationStart() && (command.getWriteStreamOperationStart().hasForeachBatch()
+            || command.getWriteStreamOperationStart().hasForeachWriter())) return "a function for each micro-batch";
+        if (command.hasRegisterFunction() || command.hasRegisterTableFunction() || command.hasRegisterDataSource())
+            return "functions of a client";
+        if (command.hasStreamingQueryListenerBusCommand()) return "a listener of a client";
+        if (command.hasExecuteExternalCommand() || command.hasPipelineCommand() || command.hasExtension())
+            return "commands of other systems";
+        return null;
+    }
+    private static String artifact(AddArtifactsRequest request) {
+        String name = "cache/";
+        if (request.hasBeginChunk()) name = request.getBeginChunk().getName();
+        for (int n = 0; request.hasBatch() && n < request.getBatch().getArtifactsCount(); n++) {
+            if (!request.getBatch().getArtifacts(n).getName().startsWith("cache/"))
+                name = request.getBatch().getArtifacts(n).getName();
+        }
+        return name.startsWith("cache/") ? null : "files of a client (" + name + ")";
     }
 }
 

@@ -42,6 +42,8 @@ class ServeOptions:
         plain_text: whether passwords may travel unencrypted to other addresses than loopback.
         timeout_seconds: the longest that a statement may take; 0 is for ever.
         most_rows: the most rows that a statement may return; 0 is any number.
+        folders: whose files clients may read and write besides the warehouse's.
+        trust_users: clients may do whatever the process may: programs, code, files anywhere.
     """
 
     host: str
@@ -57,6 +59,8 @@ class ServeOptions:
     plain_text: bool = False
     timeout_seconds: int = 0
     most_rows: int = 0
+    folders: tuple[str, ...] = ()
+    trust_users: bool = False
 
     @property
     def has_users(self) -> bool:

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from sqlx.failures import CommandError
 from sqlx.serving.connect import ConnectServer, TimeLimit, connect_conf, too_many_rows
+from sqlx.serving.guard import guard, mark_own_code
 from sqlx.serving.health import HealthServer
 from sqlx.serving.java_side import compile_into
 from sqlx.serving.kept import KeptQueries, Restarted
@@ -128,6 +129,7 @@ class Server:
         options, spark = self._options, self._spark
         jvm: Any = spark.sparkContext._jvm
         compile_into(jvm, setting.classes)
+        self._secret = mark_own_code(spark)
         for name, value in login_properties(options).items():
             jvm.java.lang.System.setProperty(name, value)
         login = self._login(jvm)
@@ -142,6 +144,8 @@ class Server:
     def _open(self, setting: Setting, login: LoginCheck | None) -> None:
         """Begin to take clients."""
         options, spark = self._options, self._spark
+        if not options.trust_users:
+            guard(spark, options, self._secret)
         if options.most_rows:
             java: Any = spark._jsparkSession
             refusal = str(too_many_rows(options.most_rows))

@@ -271,9 +271,11 @@ class Registry:
 
     Attributes:
         keeper: who wants to know of starts and stops by statements.
+        folders: URIs of the folders in which statements may write; None is anywhere.
     """
 
     keeper: Keeper | None = None
+    folders: tuple[str, ...] | None = None
 
     def __init__(self) -> None:
         self._queries: dict[str, RunningQuery] = {}

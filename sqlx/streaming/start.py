@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from posixpath import normpath
 from threading import Event, RLock
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +231,8 @@ class Starter:
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
         check_path(self.statement.text, self.statement.span("USING"), self.sink.format, self.path)
+        self._check_place(self.path, "OPTIONS")
+        self._check_place(self.statement.checkpoint or "", "CHECKPOINT")
         if self.to_path:
             self.sink = replace(self.sink, kind="plain")
 
@@ -423,6 +426,16 @@ class Starter:
             raise error
 
     # what may be wrong
+
+    def _check_place(self, path: str, at: str) -> None:
+        """Clients of a server write in its folders only: no plan of Spark's shows where a stream writes."""
+        folders = registry(self.spark.sparkContext).folders
+        if not path or folders is None:
+            return
+        scheme, colon, rest = Folder(self.spark, path).path.partition(":")
+        found = f"{scheme}{colon}{normpath(rest)}"
+        if not any(found == folder or found.startswith(f"{folder}/") for folder in folders):
+            raise self._refused("SERVE.REFUSED", at if at in self.statement.spans else "NAME", what=f"files in {found}")
 
     def _refused(self, condition: str, at: str = "NAME", /, **parameters: object) -> RunError:
         return RunError(condition, self.statement.text, self.statement.span(at), **parameters)
