@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.window_aggregate import sliding_windows
 from tests.properties.test_window_aggregate_stream import AGGREGATES, KEYS, ONLY_BY_RECORD, names_of, plain, table_of
+from udtf.errors import OperatorError
 from udtf.operators.window_aggregate import batch as window_aggregate_table
 from udtf.operators.window_aggregate.aggregates import new_accumulator
 from udtf.operators.window_aggregate.batch import sliding_members, sliding_table
@@ -178,3 +179,15 @@ def test_what_is_not_compiled_is_named():
     assert uncompiled_aggregates([Aggregate("count"), Aggregate("collect_list", 1, type="array<int>")]) == [
         "collect_list as array<int>"
     ]
+
+
+@pytest.mark.parametrize("time", [-(2**63), -(2**63) + 19, 2**63 - 1, 2**63 - 20])
+def test_windows_beyond_the_range_of_times_are_refused(time):
+    """Spark's `window` raises there, too; a bound that wraps around would lose windows."""
+    config = WindowAggregateConfig(Window("sliding", 10), FOREVER, "final", 0, (Aggregate("count", 0, type="bigint"),))
+    rows = pa.table({"__time": pa.array([0, time], pa.int64()).view(pa.timestamp("us", "UTC")), "__hash": [42, 42]})
+    for way in (sliding_table, sliding_members):
+        with pytest.raises(OperatorError, match="WINDOW_OVERFLOW"):
+            list(way(config, rows))
+    inside = pa.table({"__time": rows["__time"].slice(0, 1), "__hash": [42]})
+    assert sum(piece.num_rows for piece in sliding_table(config, inside)) > 0
