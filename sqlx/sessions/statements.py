@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
 
 from catalog.definitions import Definition, Drop, Show
 from catalog.spark import SparkCatalog
@@ -19,7 +22,7 @@ from sqlx.sessions.script import at_its_turn, is_script
 from sqlx.sessions.stored import is_body, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_operators, lower_to_views
-from sqlx.spark.binder import SparkBinder, check_definition
+from sqlx.spark.binder import SparkBinder, check_definition, probing
 from sqlx.spark.stream import LiveQuery, lower_stream, ready
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
@@ -164,7 +167,7 @@ class SessionStatements:
         except LexicalError:
             return None
         if is_script(tokens):
-            return self._script(substitute_parameters(text, tokens, context))
+            return self._script(substitute_parameters(text, tokens, context), accepted)
         if accepted:
             refuse_write(self.spark, text, tokens)
         running = parse_streaming(text, tokens)
@@ -195,23 +198,34 @@ class SessionStatements:
                 text = with_backquotes(text, tokenize(text))
         return text
 
-    def _script(self, text: str) -> Rewritten | None:
+    def _script(self, text: str, accepted: bool) -> Rewritten | None:
         """A SQL script: what cannot be compiled when it is its turn is compiled now, over tables as they are then."""
         tokens = tokenize(text)
-        turns = at_its_turn(text, tokens, self._is_ours)
+        turns = at_its_turn(text, tokens, partial(self._is_ours, accepted))
         if turns.stays is None:
             return None if turns.text == text else Rewritten(turns.text)
         with kept(True):
             return self._query(turns.text, tokenize(turns.text))
 
-    def _is_ours(self, text: str, tokens: tuple[Token, ...]) -> bool:
-        """Whether a statement of a script, or a piece of its control flow, is temporal."""
+    def _is_ours(self, accepted: bool, text: str, tokens: tuple[Token, ...]) -> bool:
+        """Whether a statement of a script, or a piece of its control flow, is temporal; Spark may take all of it."""
         if not may_be_ours(text):
             return False
+        if accepted or self._is_taken(text):
+            return self._names_ours(tokens)
         if _has_clause(tokens) or self._names_ours(tokens):
             return True
         is_definition = _words(tokens, 1) in (["CREATE"], ["DROP"]) and parse_definition(text) is not None
         return is_definition or parse_streaming(text, tokens) is not None
+
+    def _is_taken(self, text: str) -> bool:
+        """Whether Spark's parser takes a statement."""
+        try:
+            with probing():
+                self._parser.parsePlan(text)
+        except PySparkException:
+            return False
+        return True
 
     def _names_ours(self, tokens: tuple[Token, ...]) -> bool:
         """Whether a statement that Spark's parser takes is ours all the same.

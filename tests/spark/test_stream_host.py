@@ -6,9 +6,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -123,12 +125,22 @@ def test_workers_that_are_killed_cost_a_restore_and_no_answer(spark: SparkSessio
     def then_kill(fat: DataFrame, batch: int) -> None:
         query.collect(fat, batch)
         if batch == 1:
-            for worker in workers_with_states(spark):
-                os.kill(worker, signal.SIGKILL)
+            killed = workers_with_states(spark)
+            for worker in killed:
+                with suppress(ProcessLookupError):  # one of an earlier test, whose socket is still there
+                    os.kill(worker, signal.SIGKILL)
+            until_gone(killed)
 
     assert sorted(query.run(then_kill)) == expected(BATCHES)
     observed = [one.observedMetrics["count_1"] for one in query.progress]
     assert [one["restored_snapshot"] > 0 for one in observed[:3]] == [False, False, True]
+
+
+def until_gone(workers: list[int]) -> None:
+    """Until their daemon has seen their end: before that Spark takes them for idle ones and gives them a task."""
+    waited, deadline = Event(), time.monotonic() + 30
+    while any(Path("/proc", str(worker)).exists() for worker in workers) and time.monotonic() < deadline:
+        waited.wait(0.02)
 
 
 def workers_with_states(spark: SparkSession) -> list[int]:

@@ -136,6 +136,10 @@ class Siblings:
     # answering
 
     def _listen(self) -> None:
+        assert self.folder is not None, "asked only where there is one"
+        for left in self.folder.glob("*.socket"):
+            if not _lives(left.name.partition("-")[0]):
+                left.unlink(missing_ok=True)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         listener = socket.socket(socket.AF_UNIX)
         try:
@@ -203,15 +207,19 @@ def _forget_the_dead(beside: Path) -> None:
     import shutil
 
     for folder in beside.glob(f"{_PREFIX}-{os.getuid()}-*"):
-        parent = folder.name.rpartition("-")[2]
-        if not parent.isdigit():
-            continue
-        try:
-            os.kill(int(parent), 0)
-        except ProcessLookupError:
+        if not _lives(folder.name.rpartition("-")[2]):
             shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            continue
+
+
+def _lives(process: str) -> bool:
+    """Whether there may be a process of that number; what is no number is not ours to judge."""
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
 
 
 def _as_connection(line: socket.socket) -> Connection:

@@ -157,6 +157,8 @@ def test_a_process_that_dies_is_done_without(folder: Path) -> None:
     driver.push([1])
     assert driver.metrics["restored_snapshot"] == 1
     assert driver.out == [(1, 2, 3), (1, 3, 4)]
+    sockets = {path.name.partition("-")[0] for path in folder.glob("*.socket")}
+    assert sockets == {str(os.getpid())}, "what the dead one left behind goes"
 
 
 def test_a_folder_that_others_can_write_is_not_used(
