@@ -35,6 +35,7 @@ import org.apache.spark.connect.proto.AddArtifactsRequest;
 import org.apache.spark.connect.proto.Command;
 import org.apache.spark.connect.proto.ExecutePlanRequest;
 import org.apache.spark.connect.proto.ExecutePlanResponse;
+import org.apache.spark.connect.proto.WriteStreamOperationStart;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -187,6 +188,7 @@ public class Guard extends scala.runtime.AbstractFunction1 {
         + " MapPartitions MapElements TypedFilter MapGroups FlatMapGroupsWithState CoGroup AppendColumns ";
     private static final String JAVA = " CallMethodViaReflection ScalaUDF ScalaAggregator ";
     private static final String PYTHON = " PythonUDF PythonUDAF PythonUDTF ";
+    private static volatile String[] allowed = new String[0];
     private final String[] folders;
     private final java.util.List locked;
     private final String secret, refusal;
@@ -198,6 +200,7 @@ public class Guard extends scala.runtime.AbstractFunction1 {
     }
     public static void inject(org.apache.spark.sql.SparkSessionExtensions extensions, String[] folders,
             String[] locked, String secret, String refusal) {
+        allowed = folders;
         final Guard guard = new Guard(folders, locked, secret, refusal);
         extensions.injectCheckRule(new scala.runtime.AbstractFunction1() {
             public Object apply(Object session) { return guard; }
@@ -265,6 +268,7 @@ public class Guard extends scala.runtime.AbstractFunction1 {
         if (name.equals("AlterTableSetLocationCommand") || name.startsWith("SetNamespaceLocation"))
             place(ask(plan, "location"));
         if (name.equals("CreateDatabaseCommand")) place(valueOf(ask(plan, "path")));
+        if (name.startsWith("CreateTableLike")) place(valueOf(ask(ask(plan, "fileFormat"), "locationUri")));
         if (name.startsWith("Create")) {
             Object table = ask(plan, "tableDesc") != null ? ask(plan, "tableDesc") : ask(plan, "table");
             place(valueOf(ask(ask(table, "storage"), "locationUri")));
@@ -283,16 +287,20 @@ public class Guard extends scala.runtime.AbstractFunction1 {
         while (each.hasNext()) place(each.next());
     }
     private void place(Object given) {
-        if (given == null) return;
-        org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(String.valueOf(given));
+        if (given != null && isElsewhere(String.valueOf(given), folders)) refuse("files in " + given);
+    }
+    /** Whether a path is in none of the folders; where a statement has no plan, by the folders of the server. */
+    static boolean isElsewhere(String given) { return isElsewhere(given, allowed); }
+    private static boolean isElsewhere(String given, String[] folders) {
+        org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(given);
         if (!path.isAbsolute()) path = new org.apache.hadoop.fs.Path(System.getProperty("user.dir"), path);
         String found = (path.toUri().getScheme() == null ? "file:" : path.toUri().getScheme() + ":")
             + (path.toUri().getAuthority() == null ? "" : "//" + path.toUri().getAuthority())
             + java.net.URI.create(path.toUri().getRawPath().replaceAll("/+", "/")).normalize().getPath();
         for (int n = 0; n < folders.length; n++) {
-            if (found.equals(folders[n]) || found.startsWith(folders[n] + "/")) return;
+            if (found.equals(folders[n]) || found.startsWith(folders[n] + "/")) return false;
         }
-        refuse("files in " + found);
+        return true;
     }
     private static Object valueOf(Object option) {
         return option instanceof scala.Some ? ((scala.Some) option).value() : null;
@@ -347,13 +355,22 @@ class Checked extends org.sparkproject.connect.grpc.ForwardingServerCallListener
         if (message instanceof AddArtifactsRequest) return artifact((AddArtifactsRequest) message);
         if (!(message instanceof ExecutePlanRequest)) return null;
         Command command = ((ExecutePlanRequest) message).getPlan().getCommand();
-        if (command.hasWriteStreamOperationStart() && (command.getWriteStreamOperationStart().hasForeachBatch()
-            || command.getWriteStreamOperationStart().hasForeachWriter())) return "a function for each micro-batch";
+        if (command.hasWriteStreamOperationStart()) return stream(command.getWriteStreamOperationStart());
         if (command.hasRegisterFunction() || command.hasRegisterTableFunction() || command.hasRegisterDataSource())
             return "functions of a client";
         if (command.hasStreamingQueryListenerBusCommand()) return "a listener of a client";
         if (command.hasExecuteExternalCommand() || command.hasPipelineCommand() || command.hasExtension())
             return "commands of other systems";
+        return null;
+    }
+    private static String stream(WriteStreamOperationStart start) {
+        if (start.hasForeachBatch() || start.hasForeachWriter()) return "a function for each micro-batch";
+        String[] places = {start.getPath(), (String) start.getOptionsMap().get("path"),
+            (String) start.getOptionsMap().get("checkpointLocation")};
+        for (int n = 0; n < places.length; n++) {
+            if (places[n] != null && !places[n].isEmpty() && Guard.isElsewhere(places[n]))
+                return "files in " + places[n];
+        }
         return null;
     }
     private static String artifact(AddArtifactsRequest request) {

@@ -28,6 +28,7 @@ def client(server: ServerProcess) -> Iterator[Any]:
     from pyhive import hive
 
     with closing(hive.connect("127.0.0.1", server.thrift, auth="NONE", username="x")) as connection:
+        rows(connection, "CREATE TABLE moving USING parquet AS SELECT 1 AS a")
         yield connection
 
 
@@ -50,6 +51,8 @@ REFUSED = {
     "CTAS elsewhere": "CREATE TABLE there USING parquet LOCATION '{home}/elsewhere' AS SELECT 1 AS a",
     "a view of files": "CREATE TEMPORARY VIEW v USING text OPTIONS (path '/etc/hostname')",
     "INSERT DIRECTORY": "INSERT OVERWRITE DIRECTORY '{home}/elsewhere' USING parquet SELECT 1 AS a",
+    "a location that moves": "ALTER TABLE moving SET LOCATION '{home}/elsewhere'",
+    "LIKE elsewhere": "CREATE TABLE there LIKE moving LOCATION '{home}/elsewhere'",
     "a schema elsewhere": "CREATE SCHEMA s LOCATION '{home}/elsewhere'",
     "a stream of files": "CREATE STREAM s (v INT, ts TIMESTAMP) USING json OPTIONS (path '{home}/log') TIMESTAMP BY ts",
     "in a temporal query": "SELECT value FROM text.`/etc/hostname` DEDUPLICATE WITHIN INTERVAL 1 DAY BY (value) "
@@ -130,11 +133,16 @@ def artifact():
 def batches():
     stream = spark.readStream.format("rate").load()
     stream.writeStream.foreachBatch(lambda frame, number: None).start().stop()
+def streamed():
+    stream = spark.readStream.format("rate").load()
+    stream.writeStream.format("parquet").option("checkpointLocation", sys.argv[2] + "/shared/c").start(
+        sys.argv[2] + "/elsewhere"
+    ).stop()
 def read():
     spark.read.text("/etc/hostname").collect()
 def written():
     spark.range(1).write.parquet(sys.argv[2] + "/elsewhere")
-for one in (udf, mapped, registered, artifact, batches, read, written):
+for one in (udf, mapped, registered, artifact, batches, streamed, read, written):
     try:
         one()
         print(one.__name__, "TAKEN")
@@ -157,5 +165,5 @@ def test_spark_connect_brings_no_code(server: ServerProcess, tmp_path: Path) -> 
         [sys.executable, str(script), url, str(server.home)], capture_output=True, text=True, check=False, timeout=240
     )
     said = done.stdout.splitlines()
-    wanted = ["udf", "mapped", "registered", "artifact", "batches", "read", "written"]
+    wanted = ["udf", "mapped", "registered", "artifact", "batches", "streamed", "read", "written"]
     assert said == [*(f"{name} REFUSED" for name in wanted), "rows 60000 1"], done.stderr[-2000:]

@@ -90,12 +90,11 @@ class Siblings:
         if not name:
             return None
         try:
-            with suppress(FileNotFoundError):
-                return _read_answer(_exchange(self._connected(name), asked))
+            return _read_answer(_exchange(self._connected(name), asked))
         except (OSError, EOFError):
             if name in self._open:
                 self._open.pop(name).close()
-        return None
+            return None
 
     def _owner(self, key: CacheKey) -> str:
         """The name of another process that has announced the task."""
