@@ -69,12 +69,8 @@ def serve(
     ] = False,
     statement_timeout: Annotated[str, typer.Option(metavar="TIME", help="90s, 5min, 1h; 0 is no limit.")] = "0",
     max_rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows of a result; 0 is no limit.")] = 0,
-    folder: Annotated[
-        list[str], typer.Option("--folder", metavar="DIR", help="Further files for clients; repeatable.")
-    ] = [],  # noqa: B006
-    trust_users: Annotated[
-        bool, typer.Option("--trust-users", help="Clients may run programs, bring code, and use any file.")
-    ] = False,
+    folder: Annotated[list[str], typer.Option(metavar="DIR", help="Further files for clients; repeatable.")] = [],  # noqa: B006
+    trust_users: Annotated[bool, typer.Option("--trust-users", help="Clients may run code, use any file.")] = False,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Java's heap.")] = "2g",
     conf: Annotated[list[str], typer.Option("--conf", metavar="K=V", help="Spark configuration; repeatable.")] = [],  # noqa: B006
     add_user: Annotated[str, typer.Option(metavar="NAME", help="Write a user into --users FILE, and end.")] = "",
