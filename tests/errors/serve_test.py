@@ -14,6 +14,6 @@ def test_too_many_rows_says_the_limit_and_what_to_write() -> None:
 def test_what_clients_may_not_do_is_refused_with_who_may_allow_it() -> None:
     assert refusal_text().replace("{what}", "files in /etc") == (
         "[SERVE.REFUSED] This server does not take from its clients: files in /etc. SQLSTATE: 42501\n"
-        "HINT: Whoever runs the server may allow it: --folder names further folders of files, --trust-users lets clients do "
-        "whatever the server's process may."
+        "HINT: Whoever runs the server may allow it: --folder names further folders of files, --trust-users lets "
+        "clients do whatever the server's process may."
     )
