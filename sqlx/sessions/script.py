@@ -93,26 +93,25 @@ class Turns:
 
     Attributes:
         text: the script, with temporal statements that are compiled when it is their turn.
-        stays: where the first one is that is compiled now; None where there is none.
+        stays: where the first one is, in the script as written, that is compiled now; None where there is none.
+        changes: the script may change tables.
     """
 
     text: str
     stays: Span | None
+    changes: bool
 
 
 def at_its_turn(text: str, tokens: tuple[Token, ...], is_ours: Callable[[str, tuple[Token, ...]], bool]) -> Turns:
     """Let temporal statements of a script be compiled when it is their turn.
 
     A statement that reads a variable of the script cannot be taken out of it, and one in the middle of control flow
-    (FOR … AS query, IF EXISTS (query)) neither: they are compiled now, and nothing in the script may change tables.
+    (FOR … AS query, IF EXISTS (query)) neither: they are compiled now, see `refuse_stale`.
 
     Args:
         text: the script.
         tokens: its tokens.
         is_ours: whether a statement is temporal, by its text and tokens.
-
-    Raises:
-        UnsupportedError: `UNSUPPORTED.SCRIPT`: such a statement is in a script that changes tables.
     """
     found, variables = list(steps(tokens)), _declared(tokens)
     edits = Edits(text)
@@ -128,9 +127,17 @@ def at_its_turn(text: str, tokens: tuple[Token, ...], is_ours: Callable[[str, tu
             stays = stays or _span(read[:1])
         else:
             edits.replace(_span(step.own), f"EXECUTE IMMEDIATE {literal(_span(step.own).of(text))}")
-    if stays is not None and any(step.changes for step in found):
-        raise UnsupportedError("UNSUPPORTED.SCRIPT", text, stays.pair)
-    return Turns(edits.render(), stays)
+    return Turns(edits.render(), stays, any(step.changes for step in found))
+
+
+def refuse_stale(text: str, turns: Turns) -> None:
+    """An operator that is compiled with its script would read what was there before it.
+
+    Raises:
+        UnsupportedError: `UNSUPPORTED.SCRIPT`: the script changes tables.
+    """
+    if turns.stays is not None and turns.changes:
+        raise UnsupportedError("UNSUPPORTED.SCRIPT", text, turns.stays.pair)
 
 
 def _span(tokens: Sequence[Token]) -> Span:
@@ -141,7 +148,8 @@ def _declared(tokens: tuple[Token, ...]) -> set[str]:
     """Names after DECLARE, and those by which FOR calls its rows."""
     found: set[str] = set()
     for at, token in enumerate(tokens[:-1]):
-        if token.word == "FOR" and tokens[at + 1].is_name:
+        after = [t.word for t in tokens[at + 2 : at + 4]]
+        if token.word == "FOR" and tokens[at + 1].is_name and after[:1] == ["AS"] and after != ["AS", "OF"]:
             found.add(tokens[at + 1].name.lower())
         if token.word != "DECLARE":
             continue

@@ -18,7 +18,7 @@ from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
-from sqlx.sessions.script import at_its_turn, is_script
+from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
 from sqlx.sessions.stored import is_body, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_operators, lower_to_views
@@ -204,8 +204,10 @@ class SessionStatements:
         turns = at_its_turn(text, tokens, partial(self._is_ours, accepted))
         if turns.stays is None:
             return None if turns.text == text else Rewritten(turns.text)
+        if compile_query(turns.text, self._binder(), in_session=False).operators():
+            refuse_stale(text, turns)
         with kept(True):
-            return self._query(turns.text, tokenize(turns.text))
+            return self._query(turns.text, tokenize(turns.text)) or Rewritten(turns.text)
 
     def _is_ours(self, accepted: bool, text: str, tokens: tuple[Token, ...]) -> bool:
         """Whether a statement of a script, or a piece of its control flow, is temporal; Spark may take all of it."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
+
+from pyspark.errors import PySparkException
 
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import Plan
@@ -172,7 +174,8 @@ def where_written(session: Callable[[], Any], text: str) -> Iterator[None]:
     catalogs, current = state.catalogManager(), state.catalogManager().currentNamespace()
     name = current[:]  # an array of the same type and length: one name
     name[0] = found[2]
-    catalogs.setCurrentNamespace(name)
+    with suppress(PySparkException):  # the schema is gone: the names will not be found, and that is what is said
+        catalogs.setCurrentNamespace(name)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlx.errors import UnsupportedError
-from sqlx.sessions.script import at_its_turn, is_script
+from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
 from sqlx.sql.tokens import Token, tokenize
 
 Q = "SELECT o.id FROM o JOIN r AS OF o.ts ON o.k = r.k"
@@ -18,7 +18,9 @@ def is_ours(text: str, _tokens: tuple[Token, ...]) -> bool:
 
 def turned(script: str) -> str:
     assert is_script(tokenize(script))
-    return at_its_turn(script, tokenize(script), is_ours).text
+    turns = at_its_turn(script, tokenize(script), is_ours)
+    refuse_stale(script, turns)
+    return turns.text
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,11 @@ def test_a_whole_statement_moves_and_its_quotes_with_it() -> None:
     assert found == (
         f"BEGIN EXECUTE IMMEDIATE 'CREATE OR REPLACE TEMP VIEW v AS {Q} AND o.s = \\'a\\\\b\\''; SELECT * FROM v; END"
     )
+
+
+def test_the_time_of_a_read_is_no_variable() -> None:
+    other = "SELECT system_time FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON o.k = r.k"
+    assert f"EXECUTE IMMEDIATE '{other}'" in turned(f"BEGIN INSERT INTO r VALUES (1); {other}; {Q}; END")
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,17 @@ def test_scripts_variables_and_described_queries(db):
     assert [row.col_name for row in db.sql(ours(f"DESCRIBE QUERY {JOINED}")).collect()] == ["id", "rate"]
 
 
+def test_a_view_whose_schema_is_gone_can_be_dropped(db):
+    db.sql("CREATE SCHEMA gone")
+    db.sql("USE gone")
+    query = "SELECT o.id FROM places.orders o ASOF JOIN places.spans r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
+    db.sql(f"CREATE TEMPORARY VIEW left_behind AS {query}")
+    db.sql("USE places")
+    db.sql("DROP SCHEMA gone")
+    assert db.table("left_behind").count() == db.sql(query).count()
+    assert db.catalog.dropTempView("left_behind")
+
+
 def test_a_script_reads_what_it_has_changed(db):
     """Spark parses a script before it runs: a right side that was mapped then would be that of before."""
     db.sql("CREATE TABLE daily USING parquet AS SELECT * FROM spans WHERE k IS NULL")
@@ -265,6 +276,11 @@ def test_a_script_reads_what_it_has_changed(db):
     with pytest.raises(UnsupportedError, match=r"UNSUPPORTED\.SCRIPT"):
         db.sql(f"BEGIN DECLARE n INT; TRUNCATE TABLE daily; {query} WHERE o.id > n; END")
     assert db.table("daily").count() > 0, "nothing of a refused script has run"
+    db.sql("CREATE VERSIONED TABLE steps (k INT, ts TIMESTAMP, v INT) KEYS (k) TIMESTAMP BY ts")
+    times = "INSERT INTO steps VALUES (5, TIMESTAMP'2026-01-01', 7)"
+    script = f"BEGIN DECLARE n INT DEFAULT 5; {times}; SELECT v FROM steps WHERE k = n; END"
+    assert db.sql(script).collect() == [(7,)], "what only names a definition is read when it is its turn"
+    db.sql("DROP VERSIONED TABLE steps")
     for name in ("picked", "seen"):
         db.catalog.dropTempView(name)
     db.sql("DROP TABLE daily")
