@@ -20,7 +20,6 @@ import udtf
 from sqlx.errors import TemporalSqlError
 from sqlx.sessions.statements import SessionStatements, may_be_ours
 from sqlx.sessions.stored import where_written
-from sqlx.spark.batch import with_results
 from sqlx.spark.binder import probing
 from sqlx.streaming.commands import look_again
 from sqlx.streaming.registry import registry
@@ -175,10 +174,11 @@ class SparkParserHook:
             return plan
         for note in rewritten.notes:
             _log.warning("%s", note)
+        if rewritten.plan is not None:
+            return rewritten.plan
         if rewritten.sql is None:
             return self._session.emptyDataFrame().queryExecution().logical()
-        plan = self._delegate.parsePlan(rewritten.sql)
-        return with_results(plan, rewritten.frames) if rewritten.frames else plan
+        return self._delegate.parsePlan(rewritten.sql)
 
     def _ask_spark(self, text: str, delegate: Callable[[str], Any]) -> tuple[Any, PySparkException | None]:
         """Spark's plan, or its refusal."""

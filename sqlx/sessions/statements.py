@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from sqlx.sessions.explain import explain_plan
 from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
 from sqlx.sessions.stored import is_body, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
-from sqlx.spark.batch import Views, kept, lower_operators, lower_to_views
+from sqlx.spark.batch import Views, kept, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition, probing
 from sqlx.spark.stream import LiveQuery, lower_stream, ready
 from sqlx.sql.cursor import Cursor
@@ -34,7 +34,7 @@ from sqlx.streaming.tables import refuse_write
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 # Parameters (``:name`` and ``?``) put into the text as literals, so that every query cut out of it has them.
@@ -123,17 +123,17 @@ def may_be_ours(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """Plain Spark SQL in a statement's place; None: it is done already.
+    """Plain Spark SQL in a statement's place; where there is neither it nor a plan, it is done already.
 
     Attributes:
         sql: the statement.
         notes: what the compiler wants to say once.
-        frames: results that it reads by name.
+        plan: Spark's plan of a query with operators, in place of the statement.
     """
 
     sql: str | None
     notes: tuple[str, ...] = ()
-    frames: dict[str, DataFrame] = field(default_factory=dict)
+    plan: Any = None
 
 
 class SessionStatements:
@@ -291,7 +291,8 @@ class SessionStatements:
             store(head, plan, self._binder())
             return Rewritten(None, plan.notes)
         if is_query(text):
-            return Rewritten(plan.root.sql, plan.notes, lower_operators(plan, self.spark, binder.analyzed))
+            lowered = lower_query(plan, self.spark, binder.analyzed, in_session=in_session)
+            return Rewritten(None, plan.notes, lowered)
         with kept(tokens[0].word == "CACHE"):
             return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
 
@@ -317,7 +318,7 @@ class SessionStatements:
         if live.late:
             raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
         notes = (*plan.notes, *ready(self.spark, live.conf))
-        return Rewritten(live.sql, notes, dict(live.read_by_root))
+        return Rewritten(None, notes, live.frame._jdf.queryExecution().analyzed())
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections import OrderedDict
@@ -327,6 +328,21 @@ def kept(is_kept: bool) -> Iterator[None]:
         _kept.reset(token)
 
 
+def lower_query(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any], *, in_session: bool = True) -> Any:
+    """Spark's plan of a bounded query with operators.
+
+    Args:
+        plan: the compiled query.
+        spark: the session.
+        analyzed: as in `lower_operators`.
+        in_session: as in `compile_query`; the body of a function is analysed by whoever knows its arguments.
+    """
+    frames = lower_operators(plan, spark, analyzed)
+    if in_session:
+        return frame(plan.root, spark, frames, analyzed)._jdf.queryExecution().analyzed()
+    return _around_results(plan.root.sql, spark, frames)
+
+
 def lower_to_views(plan: Plan, spark: SparkSession, views: Views, analyzed: Mapping[str, Any]) -> str:
     """Plain Spark SQL for a command around a query: it reads the results as global temporary views."""
     names = {name: views.register(result) for name, result in lower_operators(plan, spark, analyzed).items()}
@@ -358,33 +374,78 @@ def frame(
     fragment: Fragment, spark: SparkSession, frames: dict[str, DataFrame], analyzed: Mapping[str, Any]
 ) -> DataFrame:
     """A fragment as a DataFrame."""
-    if fragment.sql in analyzed:
-        return DataFrame(analyzed[fragment.sql], spark)
-    return query_frame(fragment.sql, spark, {name: frames[name] for name, _ in fragment.reads if name in frames})
+    read = {name: frames[name] for name, _ in fragment.reads if name in frames}
+    found = analyzed.get(fragment.sql)
+    if found is not None and not read:
+        return DataFrame(found, spark)
+    in_place = _in_place(found.queryExecution().analyzed(), read) if found is not None else None
+    return query_frame(fragment.sql, spark, read) if in_place is None else DataFrame(dataset(spark, in_place), spark)
+
+
+def _in_place(plan: Any, frames: Mapping[str, DataFrame]) -> Any:
+    """An analysed query with results where it has their stand-ins: nothing is left to analyse.
+
+    Args:
+        plan: the query over stand-ins, as common table expressions around it.
+        frames: the results by the names of their stand-ins.
+
+    Returns:
+        The query over the results; None where Spark has put a stand-in elsewhere, or where the type of a result says
+        more than its stand-in's (elements that are never NULL).
+    """
+    if plan.nodeName() != "WithCTE":
+        return None
+    definitions, wanted = [], dict(frames)
+    for definition in _elements(plan.cteDefs()):
+        alias = definition.child()
+        result = wanted.pop(alias.alias(), None) if alias.nodeName() == "SubqueryAlias" else None
+        if result is None:
+            definitions.append(definition)
+        elif _types(alias.schema()) == _types(result._jdf.schema()):
+            jvm: Any = result.sparkSession.sparkContext._jvm
+            own = alias.withNewChildren(jvm.PythonUtils.toSeq([result._jdf.queryExecution().analyzed()]))
+            definitions.append(definition.withNewChildren(jvm.PythonUtils.toSeq([own])))
+        else:
+            return None
+    if wanted:
+        return None
+    changed = plan.withNewChildren(jvm.PythonUtils.toSeq([*definitions, plan.plan()]))
+    changed.setAnalyzed()
+    return changed
+
+
+def _elements(sequence: Any) -> list[Any]:
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
+def _types(schema: Any) -> list[tuple[str, Any]]:
+    """Names and types of columns; whether one may be NULL as a whole is of no account, as results always may."""
+    return [(column["name"], column["type"]) for column in json.loads(schema.json())["fields"]]
 
 
 def query_frame(sql: str, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
     """A query that reads results by name, as a DataFrame."""
     if not frames:
         return spark.sql(sql)
+    return DataFrame(dataset(spark, _around_results(sql, spark, frames)), spark)
+
+
+def _around_results(sql: str, spark: SparkSession, frames: Mapping[str, DataFrame]) -> Any:
     java: Any = spark._jsparkSession
-    plan = with_results(java.sessionState().sqlParser().parsePlan(sql), frames)
-    return DataFrame(dataset(spark, plan), spark)
+    results = {name: result._jdf.queryExecution().analyzed() for name, result in frames.items()}
+    return with_relations(spark, java.sessionState().sqlParser().parsePlan(sql), results)
 
 
-def with_results(plan: Any, frames: dict[str, DataFrame]) -> Any:
-    """A parsed query with the results that it reads, as common table expressions around it.
+def with_relations(spark: SparkSession, plan: Any, relations: Mapping[str, Any]) -> Any:
+    """A parsed query with the plans that it reads by name, as common table expressions around it.
 
-    So nothing is registered that somebody would have to drop, and the text of a stored view may read them too.
+    So nothing is registered that somebody would have to drop.
     """
-    jvm: Any = next(iter(frames.values())).sparkSession.sparkContext._jvm
+    jvm: Any = spark.sparkContext._jvm
     none = jvm.scala.Option.empty()
     logical: Any = jvm.org.apache.spark.sql.catalyst.plans.logical
     alias: Any = getattr(getattr(logical, "SubqueryAlias$"), "MODULE$")
-    ctes = [
-        jvm.scala.Tuple3(name, alias.apply(name, result._jdf.queryExecution().analyzed()), none)
-        for name, result in frames.items()
-    ]
+    ctes = [jvm.scala.Tuple3(name, alias.apply(name, relation), none) for name, relation in relations.items()]
     return logical.UnresolvedWith(plan, jvm.PythonUtils.toSeq(ctes), False)
 
 

@@ -26,7 +26,8 @@ from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
-from sqlx.spark.batch import dataset, query_frame
+from sqlx.plan.subquery_text import stands_in
+from sqlx.spark.batch import dataset, query_frame, with_relations
 from sqlx.spark.stream import lower_stream
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import quoted
@@ -325,14 +326,16 @@ class SparkBinder:
         return query
 
     def _dataset(self, query: str) -> Any:
-        """The query as Spark's analyzer leaves it; one without stand-ins is kept for whoever runs it."""
-        text = self.standing_in(query)
-        if text in self.analyzed:
-            return self.analyzed[text]
-        found = dataset(self.spark, self._parser.parsePlan(text))
-        if text == query:
-            self.analyzed[text] = found
-        return found
+        """The query as Spark's analyzer leaves it, over stand-ins; it is kept for whoever runs it."""
+        if query not in self.analyzed:
+            plan = self._parser.parsePlan(query)
+            read = {name: self._stand_in(name) for name in self._stand_ins if stands_in(name, query)}
+            self.analyzed[query] = dataset(self.spark, with_relations(self.spark, plan, read) if read else plan)
+        return self.analyzed[query]
+
+    def _stand_in(self, name: str) -> Any:
+        """A plan of the columns of a relation that was announced."""
+        return self._parser.parsePlan(self._stand_ins[name][1:-1])
 
     def refusal(self) -> Exception | None:
         """Spark's own error for the query that was refused last."""

@@ -121,7 +121,7 @@ def test_plain_statements_reach_spark_byte_for_byte(spark, monkeypatch, text):
     def never(*_):
         raise AssertionError(_)
 
-    monkeypatch.setattr("sqlx.sessions.statements.lower_operators", never)
+    monkeypatch.setattr("sqlx.sessions.statements.lower_query", never)
     assert spark.sql(text).count() == 1
 
 
