@@ -71,6 +71,8 @@ def serve(
     max_rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows of a result; 0 is no limit.")] = 0,
     folder: Annotated[list[str], typer.Option(metavar="DIR", help="Further files for clients; repeatable.")] = [],  # noqa: B006
     trust_users: Annotated[bool, typer.Option("--trust-users", help="Clients may run code, use any file.")] = False,
+    admin: Annotated[list[str], typer.Option(metavar="NAME", help="May stop others' streams; repeatable.")] = [],  # noqa: B006
+    audit: Annotated[Path | None, typer.Option(metavar="FILE", help="Who did what; else standard error.")] = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Java's heap.")] = "2g",
     conf: Annotated[list[str], typer.Option("--conf", metavar="K=V", help="Spark configuration; repeatable.")] = [],  # noqa: B006
     add_user: Annotated[str, typer.Option(metavar="NAME", help="Write a user into --users FILE, and end.")] = "",
@@ -89,7 +91,7 @@ def serve(
         host=host, thrift=thrift, connect=connect, warehouse=warehouse, health=health, users=users, ldap=ldap,
         ldap_base=ldap_base, ldap_domain=ldap_domain, tls=tls if tls != Tls(password=tls.password) else None,
         plain_text=plain_text, timeout_seconds=seconds_of(statement_timeout), most_rows=max_rows,
-        folders=tuple(folder), trust_users=trust_users,
+        folders=tuple(folder), trust_users=trust_users, admins=tuple(admin), audit=audit,
     )  # fmt: skip
     if checks:
         _check(options)

@@ -66,6 +66,13 @@ class ConnectServer:
         for holder in list(_private(self._service.sessionManager(), "sessionStore").values()):
             yield str(holder.serverSessionId())
 
+    def user_of(self, session: str) -> str | None:
+        """Who has logged in for a Spark session; None where it is no client's of this server."""
+        for holder in list(_private(self._service.sessionManager(), "sessionStore").values()):
+            if str(holder.serverSessionId()) == session:
+                return str(self._jvm.sqlx.serving.ConnectLogin.userOf(holder.sessionId()) or holder.userId())
+        return None
+
     def executions(self) -> dict[str, Any]:
         """What runs now: Spark's handles, by the id of the operation."""
         holders = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Settings of the server's limits: a client that sets them would be without.
 _LOCKED: Final = ("spark.sql.thriftServer.queryTimeout", "spark.sql.thriftServer.incrementalCollect")
+#: What Spark takes as a default that it need not check.
+_UNSET: Final = "<undefined>"
 _OWN: Final = "SQLX_SERVER"
 
 
@@ -49,9 +51,9 @@ def guard(spark: SparkSession, options: ServeOptions, secret: str) -> None:
     folders = tuple(Folder(spark, folder).path.rstrip("/") for folder in (str(options.warehouse), *options.folders))
     registry(spark.sparkContext).folders = folders
     java: Any = spark._jsparkSession
-    jvm.sqlx.serving.Guard.inject(
-        java.extensions(), _strings(gateway, jvm, folders), _strings(gateway, jvm, _LOCKED), secret, refusal_text()
-    )
+    limits = tuple(str(java.sessionState().conf().getConfString(name, _UNSET)) for name in _LOCKED)
+    lists = (_strings(gateway, jvm, texts) for texts in (folders, _LOCKED, limits))
+    jvm.sqlx.serving.Guard.inject(java.extensions(), *lists, secret, refusal_text())
 
 
 def _strings(gateway: Any, jvm: Any, values: tuple[str, ...]) -> Any:

@@ -82,6 +82,16 @@ public class ConnectLogin implements ServerInterceptor {
     private static volatile String refusal;
     private static final Metadata.Key TOKEN = Metadata.Key.of("Authorization", Metadata.ASCII_STRING_MARSHALLER);
     private static volatile String noCode;
+    // Who opened which session: its id comes from the client, as the name in its calls does.
+    private static final java.util.Map OWNERS = java.util.Collections.synchronizedMap(
+        new java.util.LinkedHashMap() {
+            protected boolean removeEldestEntry(java.util.Map.Entry eldest) { return size() > 100000; }
+        });
+    public static String userOf(String session) { return (String) OWNERS.get(session); }
+    static boolean isOwn(String session, String name) {
+        Object found = OWNERS.putIfAbsent(session, name);
+        return found == null || found.equals(name);
+    }
     public static void use(BiPredicate found, long mostRows, String tooMany, String noForeignCode) {
         login = found;
         most = mostRows;
@@ -89,19 +99,22 @@ public class ConnectLogin implements ServerInterceptor {
         noCode = noForeignCode;
     }
     public ServerCall.Listener interceptCall(ServerCall call, Metadata headers, ServerCallHandler next) {
-        if (login != null && !mayEnter((String) headers.get(TOKEN))) {
+        String name = login == null ? null : nameIn((String) headers.get(TOKEN));
+        if (login != null && name == null) {
             call.close(Status.UNAUTHENTICATED.withDescription(
                 "Unknown user, or wrong password: connect with ;token=NAME:PASSWORD"), new Metadata());
             return new Nothing();
         }
         ServerCall.Listener answering = next.startCall(most > 0 ? new Counted(call, most, refusal) : call, headers);
-        return noCode.isEmpty() ? answering : new Checked(answering, call, noCode);
+        return noCode.isEmpty() && name == null ? answering : new Checked(answering, call, noCode, name);
     }
-    private static boolean mayEnter(String header) {
-        if (header == null || !header.startsWith("Bearer ")) return false;
+    /** Who has logged in; null where that failed. */
+    private static String nameIn(String header) {
+        if (header == null || !header.startsWith("Bearer ")) return null;
         String token = header.substring(7);
         int colon = token.indexOf(':');
-        return colon > 0 && login.test(token.substring(0, colon), token.substring(colon + 1));
+        if (colon <= 0 || !login.test(token.substring(0, colon), token.substring(colon + 1))) return null;
+        return token.substring(0, colon);
     }
 }
 
@@ -190,23 +203,25 @@ public class Guard extends scala.runtime.AbstractFunction1 {
     private static final String PYTHON = " PythonUDF PythonUDAF PythonUDTF ";
     private static volatile String[] allowed = new String[0];
     private final String[] folders;
-    private final java.util.List locked;
+    private final String[] locked, limits;
     private final String secret, refusal;
-    private Guard(String[] folders, String[] locked, String secret, String refusal) {
+    private Guard(String[] folders, String[] locked, String[] limits, String secret, String refusal) {
         this.folders = folders;
-        this.locked = java.util.Arrays.asList(locked);
+        this.locked = locked;
+        this.limits = limits;
         this.secret = secret;
         this.refusal = refusal;
     }
     public static void inject(org.apache.spark.sql.SparkSessionExtensions extensions, String[] folders,
-            String[] locked, String secret, String refusal) {
+            String[] locked, String[] limits, String secret, String refusal) {
         allowed = folders;
-        final Guard guard = new Guard(folders, locked, secret, refusal);
+        final Guard guard = new Guard(folders, locked, limits, secret, refusal);
         extensions.injectCheckRule(new scala.runtime.AbstractFunction1() {
             public Object apply(Object session) { return guard; }
         });
     }
     public Object apply(Object plan) {
+        limits();
         look((LogicalPlan) plan, false);
         return scala.runtime.BoxedUnit.UNIT;
     }
@@ -215,6 +230,9 @@ public class Guard extends scala.runtime.AbstractFunction1 {
         if (PROGRAMS.contains(" " + name + " ")) refuse("TRANSFORM … USING, which runs programs");
         if (CODE.contains(" " + name + " ")) refuse("code of a client (" + name + ")");
         if (name.equals("SetCommand")) setting(plan);
+        if (name.equals("CreateViewCommand") && String.valueOf(ask(plan, "viewType")).startsWith("GlobalTemp")
+            && !String.valueOf(ask(ask(plan, "name"), "table")).startsWith("__sqlx_"))
+            refuse("a global temporary view, which would be everybody's");
         if (!isInView) places(plan, name);
         eachOf(plan.expressions().iterator(), isInView);
         boolean inside = isInView || name.equals("View");
@@ -245,7 +263,14 @@ public class Guard extends scala.runtime.AbstractFunction1 {
     private void setting(LogicalPlan plan) {
         Object pair = valueOf(ask(plan, "kv"));
         if (pair == null || valueOf(ask(pair, "_2")) == null) return;
-        if (locked.contains(String.valueOf(ask(pair, "_1")))) refuse("SET " + ask(pair, "_1"));
+        if (java.util.Arrays.asList(locked).contains(String.valueOf(ask(pair, "_1")))) refuse("SET " + ask(pair, "_1"));
+    }
+    /** A limit may be set where no statement shows it: in a JDBC URL, or by a call of Spark Connect. */
+    private void limits() {
+        for (int n = 0; n < locked.length; n++) {
+            String found = org.apache.spark.sql.internal.SQLConf.get().getConfString(locked[n], "<undefined>");
+            if (!found.equals(limits[n])) refuse("a session with " + locked[n] + " = " + found);
+        }
     }
     private void places(LogicalPlan plan, String name) {
         if (name.equals("LogicalRelation") && valueOf(ask(plan, "catalogTable")) == null) {
@@ -305,7 +330,7 @@ public class Guard extends scala.runtime.AbstractFunction1 {
     private static Object valueOf(Object option) {
         return option instanceof scala.Some ? ((scala.Some) option).value() : null;
     }
-    private static Object ask(Object owner, String name) {
+    static Object ask(Object owner, String name) {
         if (owner == null) return null;
         try {
             java.lang.reflect.Method method = owner.getClass().getMethod(name, new Class[0]);
@@ -316,6 +341,20 @@ public class Guard extends scala.runtime.AbstractFunction1 {
         }
     }
     private void refuse(String what) { throw new Refused(refusal.replace("{what}", what)); }
+}
+
+/** Hands on what Spark says of sessions and statements of clients. */
+public class Heard extends org.apache.spark.scheduler.SparkListener {
+    private final java.util.function.Consumer sink;
+    private Heard(java.util.function.Consumer sink) { this.sink = sink; }
+    public static void listen(org.apache.spark.SparkContext context, java.util.function.Consumer sink) {
+        context.addSparkListener(new Heard(sink));
+    }
+    public void onOtherEvent(org.apache.spark.scheduler.SparkListenerEvent event) {
+        String name = event.getClass().getSimpleName();
+        if (name.startsWith("SparkListenerThriftServer") || name.startsWith("SparkListenerConnect"))
+            sink.accept(org.apache.spark.util.JsonProtocol.sparkEventToJsonString(event));
+    }
 }
 
 /** A statement that a client may not run: the message says what of it. */
@@ -332,23 +371,27 @@ class Refused extends org.apache.spark.SparkRuntimeException {
     public String getSqlState() { return "42501"; }
 }
 
-/** Ends a call to Spark Connect that brings code of the client's into the server. */
+/** Ends a call to Spark Connect that brings code of the client's into the server, or names another user's session. */
 class Checked extends org.sparkproject.connect.grpc.ForwardingServerCallListener.SimpleForwardingServerCallListener {
     private final ServerCall call;
-    private final String refusal;
+    private final String refusal, name;
     private boolean ended;
-    Checked(ServerCall.Listener next, ServerCall call, String refusal) {
+    Checked(ServerCall.Listener next, ServerCall call, String refusal, String name) {
         super(next);
         this.call = call;
         this.refusal = refusal;
+        this.name = name;
     }
     public void onMessage(Object message) {
-        String what = codeIn(message);
-        if (what != null && !ended) {
-            ended = true;
-            call.close(Status.PERMISSION_DENIED.withDescription(refusal.replace("{what}", what)), new Metadata());
-        }
+        String what = refusal.isEmpty() ? null : codeIn(message);
+        if (what != null) end(refusal.replace("{what}", what));
+        Object session = name == null ? null : Guard.ask(message, "getSessionId");
+        if (session != null && !ConnectLogin.isOwn((String) session, name)) end("This is a session of another user.");
         if (!ended) super.onMessage(message);
+    }
+    private void end(String why) {
+        if (!ended) call.close(Status.PERMISSION_DENIED.withDescription(why), new Metadata());
+        ended = true;
     }
     public void onHalfClose() { if (!ended) super.onHalfClose(); }
     private static String codeIn(Object message) {

@@ -64,6 +64,7 @@ class KeptQueries:
             "statement": statement.text,
             "catalog": spark.catalog.currentCatalog(),
             "database": spark.catalog.currentDatabase(),
+            "owner": query.owner,
             "tasks": statement.tasks or configured_tasks(spark),
             "conf": _settings(spark, self._spark),
         }
@@ -106,7 +107,8 @@ class KeptQueries:
             raise ValueError(text)
         # OR REPLACE was meant once: from then on the query goes on.
         made = replace(made, replace=False, if_not_exists=False, tasks=facts["tasks"])
-        Starter(session, made, lambda tasks: statements_of(session).live(made, tasks)).start()
+        owner = facts.get("owner")
+        Starter(session, made, lambda tasks: statements_of(session).live(made, tasks), owner=owner).start()
 
 
 def _settings(spark: SparkSession, base: SparkSession) -> dict[str, str]:

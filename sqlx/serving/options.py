@@ -44,6 +44,8 @@ class ServeOptions:
         most_rows: the most rows that a statement may return; 0 is any number.
         folders: whose files clients may read and write besides the warehouse's.
         trust_users: clients may do whatever the process may: programs, code, files anywhere.
+        admins: users who may stop the streaming queries of others.
+        audit: the file of who did what; None is standard error.
     """
 
     host: str
@@ -61,6 +63,8 @@ class ServeOptions:
     most_rows: int = 0
     folders: tuple[str, ...] = ()
     trust_users: bool = False
+    admins: tuple[str, ...] = ()
+    audit: Path | None = None
 
     @property
     def has_users(self) -> bool:

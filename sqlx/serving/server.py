@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from sqlx.failures import CommandError
+from sqlx.serving.clients import Audit, Owners
 from sqlx.serving.connect import ConnectServer, TimeLimit, connect_conf, too_many_rows
 from sqlx.serving.guard import guard, mark_own_code
 from sqlx.serving.health import HealthServer
@@ -144,6 +145,10 @@ class Server:
     def _open(self, setting: Setting, login: LoginCheck | None) -> None:
         """Begin to take clients."""
         options, spark = self._options, self._spark
+        context: Any = spark.sparkContext
+        audit = Audit(options.audit, context._jvm.sqlx.serving.ConnectLogin.userOf)
+        self._ending.callback(audit.close)
+        context._jvm.sqlx.serving.Heard.listen(context._jsc.sc(), audit)
         if not options.trust_users:
             guard(spark, options, self._secret)
         if options.most_rows:
@@ -160,6 +165,8 @@ class Server:
                 self.connect = ConnectServer(spark, options, login, setting.keystore, setting.secret)
             self._ending.callback(self.connect.stop)
         servers = [server for server in (self.thrift, self.connect) if server is not None]
+        if options.has_users and not options.trust_users:
+            registry(spark.sparkContext).owners = Owners([server.user_of for server in servers], options.admins)
         self.sessions = ClientSessions(spark, [server.sessions for server in servers])
         self._limit = None
         if self.connect is not None and options.timeout_seconds:

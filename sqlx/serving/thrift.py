@@ -88,17 +88,25 @@ class ThriftServer:
         self._server = thriftserver.HiveThriftServer2.startWithSparkSession(spark._jsparkSession, False)
 
     @property
-    def _operations(self) -> Any:
-        """Spark's own manager of statements: it knows which client has which session."""
+    def _manager(self) -> Any:
+        """Spark's own manager of sessions: it knows which client has which."""
         service = next(
             s for s in self._server.getServices() if str(s.getClass().getName()).endswith(".SparkSQLCLIService")
         )
-        return service.getSessionManager().getOperationManager()
+        return service.getSessionManager()
 
     def sessions(self) -> Iterator[str]:
         """The ids of the Spark sessions that clients have open."""
-        for session in list(self._operations.sessionToContexts().values()):
+        for session in list(self._manager.getOperationManager().sessionToContexts().values()):
             yield str(session.sessionUUID())
+
+    def user_of(self, session: str) -> str | None:
+        """Who has logged in for a Spark session; None where it is no client's of this server."""
+        manager = self._manager
+        for entry in list(manager.getOperationManager().sessionToContexts().entrySet()):
+            if str(entry.getValue().sessionUUID()) == session:
+                return str(manager.getSession(entry.getKey()).getUserName())
+        return None
 
     @property
     def is_up(self) -> bool:

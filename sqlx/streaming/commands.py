@@ -49,10 +49,11 @@ def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[
     query = _find(spark, statement)
     if statement.action == "DESCRIBE":
         return rows_sql(("property", "value"), list(_described(query))), ()
+    queries = registry(spark.sparkContext)
+    queries.check_may_end(spark, query)
     query.stop()
-    keeper = registry(spark.sparkContext).keeper
-    if keeper is not None:
-        keeper.stopped(query)
+    if queries.keeper is not None:
+        queries.keeper.stopped(query)
     return rows_sql(("name", "status"), [(query.name, query.status)]), ()
 
 
@@ -89,6 +90,8 @@ def _described(query: RunningQuery) -> Iterable[tuple[str, str | None]]:
     yield from zip(_LISTED[:5], _listed(query)[:5], strict=True)
     yield "checkpoint", query.checkpoint or None
     yield "id", query.id
+    if query.owner is not None:
+        yield "owner", query.owner
     error = query.error()
     yield "error", None if error is None else str(error)
     yield from totals.lines()

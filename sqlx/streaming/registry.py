@@ -175,6 +175,7 @@ class RunningQuery:
         started: when.
         totals: what it has counted.
         was_stopped: whether somebody asked it to stop.
+        owner: the user of a server who started it.
     """
 
     name: str
@@ -187,6 +188,7 @@ class RunningQuery:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     totals: Totals = field(default_factory=Totals)
     was_stopped: bool = False
+    owner: str | None = None
 
     @cached_property
     def id(self) -> str:
@@ -266,15 +268,27 @@ class Keeper(Protocol):
         """A statement has stopped a query."""
 
 
+class Owning(Protocol):
+    """Who knows whose session it is, and who may end which query: a server with users."""
+
+    def user_of(self, spark: SparkSession) -> str | None:
+        """The user of a session; None where it is nobody's."""
+
+    def check(self, spark: SparkSession, query: RunningQuery) -> None:
+        """Raise where the user of a session may not end a query."""
+
+
 class Registry:
     """The queries of one Spark application, by name.
 
     Attributes:
         keeper: who wants to know of starts and stops by statements.
+        owners: who knows whose they are; None where all are everybody's.
         folders: URIs of the folders in which statements may write; None is anywhere.
     """
 
     keeper: Keeper | None = None
+    owners: Owning | None = None
     folders: tuple[str, ...] | None = None
 
     def __init__(self) -> None:
@@ -285,6 +299,15 @@ class Registry:
         """Note a query; one of the same name that ended before is forgotten."""
         with self._lock:
             self._queries[query.name.lower()] = query
+
+    def check_may_end(self, spark: SparkSession, query: RunningQuery) -> None:
+        """Refuse to stop or replace a query that is somebody else's.
+
+        Raises:
+            TemporalSqlError: it is.
+        """
+        if self.owners is not None:
+            self.owners.check(spark, query)
 
     def find(self, name: str) -> RunningQuery | None:
         """The query of that qualified name."""

@@ -213,6 +213,7 @@ class Starter:
         preview: a sink of the caller's own, in the place of the one that USING names.
         to_path: files go to the path in OPTIONS, without a table over them.
         waits: whether AVAILABLE NOW waits for the end.
+        owner: who started it first, where a server starts it again.
     """
 
     spark: SparkSession
@@ -221,6 +222,7 @@ class Starter:
     preview: BatchSink | None = None
     to_path: bool = False
     waits: bool = True
+    owner: str | None = None
     notes: list[str] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     is_new: bool = field(default=False, init=False)
@@ -248,6 +250,7 @@ class Starter:
                 return None
             if not self.statement.replace:
                 raise self._refused("STREAMING.ALREADY_RUNNING", name=self.name.shown)
+            registry(self.spark.sparkContext).check_may_end(self.spark, running)
         if not _NAME.fullmatch(self.name.parts[-1]):
             raise self._refused("STREAMING.NAME", "NAME", name=self.name.parts[-1])
         live = self.lower(self.tasks)
@@ -411,7 +414,9 @@ class Starter:
             failures=self.failures,
             tables=(*([self.name.quoted] if self.sink.kind == "files" else []), *(late.table for late in outputs)),
         )
-        registry(self.spark.sparkContext).add(running)
+        queries = registry(self.spark.sparkContext)
+        running.owner = self.owner or (queries.owners.user_of(self.spark) if queries.owners is not None else None)
+        queries.add(running)
         return running
 
     def _wait_for_start(self, running: RunningQuery) -> None:
