@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -319,3 +320,28 @@ def test_both_streams_have_the_same_columns(case):
     one, other = new_stream(config).on_batch([table]), RecordStream(config, 1).on_batch([table])
     assert one.rows.schema == other.rows.schema
     assert one.late[0].schema == other.late[0].schema
+
+
+ENDS = [-(2**63), -(2**63) + 1, 2**63 - 2, 2**63 - 1]
+
+
+@given(cases(windows=WINDOWS.filter(lambda window: window.kind != "none")), st.sampled_from(ENDS), st.integers(0, 25))
+def test_a_time_at_the_end_of_all_times_fails_in_both_or_is_refused_in_both(case, time, place):
+    """Compiled bounds would wrap around and lose windows; a row that is too far ahead never gets there."""
+    config, types, rows, _ = case
+    key, _, payload = rows[0] if rows else ((None,) * config.n_keys, None, (None,) * len(types[1]))
+    before, rows = rows[:place], [*rows[:place], (key, time, payload), *rows[place:]]
+    table = table_of(config, types, rows, "exact")
+    if time >= 0 and config.max_future_us is not None and any(t is not None for _, t, _ in before):
+        assert by_batch(new_stream, config, table, [], "")[:2] == by_record(config, rows)[:2]
+        return
+    for fold in (partial(by_record, config, rows), partial(by_batch, new_stream, config, table, [], "")):
+        with pytest.raises(OperatorError, match="WINDOW_OVERFLOW"):
+            fold()
+
+
+@pytest.mark.parametrize("time", [-(2**63) + 19, 2**63 - 20])
+def test_sliding_windows_at_the_end_of_all_times_fail_live(time):
+    config = WindowAggregateConfig(Window("sliding", 10), 0, "final", 0, (Aggregate("count", type="bigint"),))
+    with pytest.raises(OperatorError, match="WINDOW_OVERFLOW"):
+        WindowAggregateLogic(config).on_batch([Row("L", (), time, ((),))])

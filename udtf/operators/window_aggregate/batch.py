@@ -113,8 +113,7 @@ class _Ordered:
         self._keys = GroupKeys([key.type for key in keys])
         self.codes = self._keys.place(keys, hashes_of(self.rows))
         times = micros_of(one_chunk(self.rows["__time"]))
-        ends, room = np.iinfo(np.int64), 2 * self.size
-        if len(times) and (int(times.min()) < ends.min + room or int(times.max()) > ends.max - room):
+        if len(times) and not config.window.fits(int(times.min()), int(times.max())):
             raise OperatorError.window_overflow(self.size)
         self.starts, self.order = np.zeros(self._keys.size + 1, np.int64), np.empty(len(self.rows), np.int64)
         column_loops.count_codes(self.codes, self.starts)

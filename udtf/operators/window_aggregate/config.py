@@ -18,6 +18,9 @@ from udtf.operators.window_aggregate import folds, loops
 from udtf.operators.window_aggregate.loops import Shape
 from udtf.time import Micros
 
+#: Times are 64-bit numbers.
+_END_US: Final = 2**63
+
 
 @dataclass(frozen=True)
 class Window:
@@ -46,6 +49,20 @@ class Window:
     def is_inclusive(self) -> bool:
         """A window is still open when stream time is exactly its end and the grace (semantics.md B3)."""
         return self.kind in ("session", "sliding")
+
+    def fits(self, first_us: Micros, last_us: Micros) -> bool:
+        """Whether the windows of the times between lie within all times: a bound that wraps around loses windows."""
+        room_us = 2 * self.size_us
+        return -_END_US + room_us <= first_us and last_us < _END_US - room_us
+
+    def check_time(self, time_us: Micros) -> None:
+        """Refuse a time whose windows do not fit.
+
+        Raises:
+            OperatorError: `OPERATOR.WINDOW_OVERFLOW`; Spark's `window` fails there, too.
+        """
+        if not self.fits(time_us, time_us):
+            raise OperatorError.window_overflow(self.size_us)
 
 
 @dataclass(frozen=True)

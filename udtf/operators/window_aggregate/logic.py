@@ -458,7 +458,7 @@ class WindowAggregateLogic:
 
         Raises:
             OperatorError: `OPERATOR.BUFFER_FULL`, a row did not fit; the state is that before this row, and the error's
-                `emission` what the rows before it sent out. `OPERATOR.ARITHMETIC_OVERFLOW`.
+                `emission` what the rows before it sent out. `OPERATOR.ARITHMETIC_OVERFLOW`, `OPERATOR.WINDOW_OVERFLOW`.
         """
         before = dict(self.metrics)
         # What did not fit is undone by going back to the batch's begin; limits bound what this copies.
@@ -510,6 +510,7 @@ class WindowAggregateLogic:
         elif self._stream_time.is_future(row.time, self.config.max_future_us):
             self._refuse(row, "future")
         else:
+            self.config.window.check_time(row.time)
             now_us = self._stream_time.observe(row.time)
             self.metrics.add("record_lateness_total", now_us - row.time)
             self.metrics.peak("record_lateness_max", now_us - row.time)

@@ -22,6 +22,7 @@ from udtf.operators.window_aggregate.loops import NOTHING_SPILLED
 from udtf.operators.window_aggregate.spill import Spill
 from udtf.operators.window_aggregate.store import Store
 from udtf.stream.interleave import order_codes
+from udtf.time import StreamTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -249,8 +250,8 @@ class WindowAggregateStream:
         """Take one micro-batch; there is one input, so that `sides` says nothing.
 
         Raises:
-            OperatorError: `OPERATOR.BUFFER_FULL` and `OPERATOR.ARITHMETIC_OVERFLOW`; this object must not be used then,
-                its state is that of the changelog still (B6).
+            OperatorError: `OPERATOR.BUFFER_FULL`, `OPERATOR.ARITHMETIC_OVERFLOW` and `OPERATOR.WINDOW_OVERFLOW`; this
+                object must not be used then, its state is that of the changelog still (B6).
         """
         rows, store = inputs[0], self._store
         before = self._numbers()
@@ -260,6 +261,7 @@ class WindowAggregateStream:
         if self._spill.is_on:
             self._spill.bring(hashes_of(rows))
             spilled_ends = self._spill.spilled_ends(int(times[present].max()) if present.any() else None)
+        self._check_times(times[present])
         found = store.fold(rows, times, ~present if column.null_count else np.empty(0, np.bool_), spilled_ends)
         output = self._output.of(rows, found, store, self._spill.close() if len(spilled_ends.ends) else ())
         if len(spilled_ends.ends):
@@ -273,6 +275,21 @@ class WindowAggregateStream:
         if self._spill.is_on:
             self._spill.evict(changed)
         return StreamEmission(output, (late,), {**metrics, **self._gauges()}, delta)
+
+    def _check_times(self, times: NDArray[np.int64]) -> None:
+        """Compiled arithmetic wraps: times at the ends of all times do not get there, unless they are refused at sight.
+
+        Raises:
+            OperatorError: `OPERATOR.WINDOW_OVERFLOW`.
+        """
+        window = self.config.window
+        if not len(times) or window.fits(int(times.min()), int(times.max())):
+            return
+        stream_time = StreamTime(self._store.stream_time)
+        for time in times.tolist():
+            if not stream_time.is_future(time, self.config.max_future_us):
+                window.check_time(time)
+                stream_time.observe(time)
 
     def close_idle(self, rows: pa.Table | None = None) -> StreamEmission:
         """Give out everything that is open, since nothing came for a while: stream time moves as far as that needs.
