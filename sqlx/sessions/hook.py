@@ -32,17 +32,21 @@ from sqlx.streaming.registry import registry
 
 
 _PARSE_EXCEPTION = "org.apache.spark.sql.catalyst.parser.ParseException"
+_THROWABLE = "org.apache.spark.SparkThrowable"
 _CLASS = "SqlxParseException"
 _SOURCE = f"""
 public class {_CLASS} extends {_PARSE_EXCEPTION} {{
     private final String text, condition, state;
-    public {_CLASS}(String text, String condition, String state, scala.collection.immutable.Map parameters) {{
+    private final java.util.Map parameters;
+    public {_CLASS}(String text, String condition, String state, java.util.Map parameters) {{
         super(scala.Option.empty(), org.apache.spark.sql.catalyst.trees.CurrentOrigin.get(),
-            "INTERNAL_ERROR", parameters);
+            "INTERNAL_ERROR", new scala.collection.immutable.HashMap().updated("message", text));
         this.text = text;
         this.condition = condition;
         this.state = state;
+        this.parameters = parameters;
     }}
+    public java.util.Map getMessageParameters() {{ return parameters; }}
     public String getMessage() {{ return text; }}
     public String getCondition() {{ return condition; }}
     public String getErrorClass() {{ return condition; }}
@@ -69,7 +73,8 @@ class JavaErrors:
         origin: Any = getattr(error, "_origin", None)
         if origin is not None and self._may_be_thrown(origin):
             return _java(str(error), origin)
-        return self._parse_exception(str(error), error.getCondition(), error.getSqlState())
+        parameters = origin.getMessageParameters() if self._is_one_of(origin, _THROWABLE) else None
+        return self._parse_exception(error.getMessage(), error.getCondition(), error.getSqlState(), parameters)
 
     def of_java(self, error: Py4JJavaError) -> Exception:
         """An exception of Java's on its way back: a script's is checked, and the interface does not declare it."""
@@ -77,8 +82,9 @@ class JavaErrors:
         kept: Exception = error
         if self._may_be_thrown(origin):
             return kept
-        if self._is_one_of(origin, "org.apache.spark.SparkThrowable"):
-            return self._parse_exception(str(origin.getMessage()), origin.getCondition(), origin.getSqlState())
+        if self._is_one_of(origin, _THROWABLE):
+            message, parameters = str(origin.getMessage()), origin.getMessageParameters()
+            return self._parse_exception(message, origin.getCondition(), origin.getSqlState(), parameters)
         return self._parse_exception(f"[INTERNAL_ERROR] {origin.toString()} SQLSTATE: XX000", "INTERNAL_ERROR", "XX000")
 
     def internal(self, error: Exception) -> Exception:
@@ -95,7 +101,10 @@ class JavaErrors:
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         return any(jvm.java.lang.Class.forName(name, True, loader).isInstance(origin) for name in classes)
 
-    def _parse_exception(self, message: str, condition: str | None, state: str | None) -> Exception:
+    def _parse_exception(
+        self, message: str, condition: str | None, state: str | None, parameters: Any = None
+    ) -> Exception:
+        """Spark's own parameters go along with its condition: PySpark makes the message of both again."""
         jvm = self._context._jvm
         if self._constructor is None:
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
@@ -104,9 +113,10 @@ class JavaErrors:
             self._constructor = compiler.getClassLoader().loadClass(_CLASS).getDeclaredConstructors()[0]
         arguments = self._context._gateway.new_array(jvm.java.lang.Object, 4)
         arguments[0], arguments[1], arguments[2] = message, condition, state
-        parameters = jvm.java.util.HashMap()
-        parameters.put("message", message)
-        arguments[3] = jvm.PythonUtils.toScalaMap(parameters)
+        if parameters is None:
+            parameters = jvm.java.util.HashMap()
+            parameters.put("message", message)
+        arguments[3] = parameters
         return _java(message, self._constructor.newInstance(arguments))
 
 

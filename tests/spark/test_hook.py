@@ -254,3 +254,22 @@ def test_quotes_in_strings_of_our_clauses(spark):
 def test_explain_temporal_needs_a_query(spark):
     with pytest.raises(TemporalSqlError, match="Expected a query"):
         spark.sql("EXPLAIN TEMPORAL ;")
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("SELECT :p", "UNBOUND_SQL_PARAMETER"),
+        ("SELECT ?", "UNBOUND_SQL_PARAMETER"),
+        ("EXECUTE IMMEDIATE 'SELECT :p'", "UNBOUND_SQL_PARAMETER"),
+        ("EXECUTE IMMEDIATE 'SELECT :p' USING 1, 2", "ALL_PARAMETERS_MUST_BE_NAMED"),
+        ("EXECUTE IMMEDIATE 'SELECT 42 WHERE ? = :p' USING 1, 2 AS p", "INVALID_QUERY_MIXED_QUERY_PARAMETERS"),
+    ],
+)
+def test_a_refusal_by_spark_s_parser_keeps_its_condition_and_message(spark, text, condition):
+    """Its checked exceptions come back as a class of ours, which has what PySpark makes the message of."""
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(text)
+    assert refused.value.getCondition() == condition
+    assert f"[{condition}]" in str(refused.value)
+    assert "Undefined error message parameter" not in str(refused.value)
