@@ -88,10 +88,9 @@ def serve(
         return
     tls = Tls(tls_cert, tls_key, tls_keystore, os.environ.get("SQLX_KEYSTORE_PASSWORD", ""))
     options = ServeOptions(
-        host=host, thrift=thrift, connect=connect, warehouse=warehouse, health=health, users=users, ldap=ldap,
-        ldap_base=ldap_base, ldap_domain=ldap_domain, tls=tls if tls != Tls(password=tls.password) else None,
-        plain_text=plain_text, timeout_seconds=seconds_of(statement_timeout), most_rows=max_rows,
-        folders=tuple(folder), trust_users=trust_users, admins=tuple(admin), audit=audit,
+        host, thrift, connect, warehouse, health, users, ldap, ldap_base, ldap_domain, most_rows=max_rows,
+        tls=tls if tls != Tls(password=tls.password) else None, plain_text=plain_text, admins=tuple(admin), audit=audit,
+        timeout_seconds=seconds_of(statement_timeout), folders=tuple(folder), trust_users=trust_users,
     )  # fmt: skip
     if checks:
         _check(options)

@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sqlx.errors import RunError
+from sqlx.serving.clients import Owners
 from sqlx.serving.connect import too_many_rows
 from sqlx.serving.guard import refusal_text
 
@@ -16,4 +23,15 @@ def test_what_clients_may_not_do_is_refused_with_who_may_allow_it() -> None:
         "[SERVE.REFUSED] This server does not take from its clients: files in /etc. SQLSTATE: 42501\n"
         "HINT: Whoever runs the server may allow it: --folder names further folders of files, --trust-users lets "
         "clients do whatever the server's process may."
+    )
+
+
+def test_who_may_end_a_stream_is_said() -> None:
+    owners, query = Owners([lambda _: "bob"], ["boss"]), SimpleNamespace(name="t", owner="ann")
+    session: Any = SimpleNamespace(_jsparkSession=SimpleNamespace(sessionUUID=lambda: "1"))
+    with pytest.raises(RunError) as refused:
+        owners.check(session, query)  # type: ignore[arg-type]
+    assert str(refused.value) == (
+        "[SERVE.NOT_YOURS] The streaming query `t` was started by ann: others do not stop or replace it. "
+        "SQLSTATE: 42501\nHINT: Ask ann, or an administrator: whoever runs the server names them with --admin."
     )
