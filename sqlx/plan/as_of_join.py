@@ -11,7 +11,15 @@ from sqlx.bind.comparison import check_collation
 from sqlx.bind.scope import Reference
 from sqlx.errors import BindError, TemporalParseError
 from sqlx.plan.context import Context
-from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, Projection, result_columns, text_of
+from sqlx.plan.keyed_join import (
+    Inputs,
+    KeyedJoinBuilder,
+    Projection,
+    live_retention_us,
+    result_columns,
+    retention_notes,
+    text_of,
+)
 from sqlx.plan.nodes import AsOfJoin
 from sqlx.sql.expressions import Conjunct, split_conjuncts
 from sqlx.sql.intervals import duration
@@ -19,7 +27,6 @@ from sqlx.sql.structure import AsOfClause, Join
 from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 
-DEFAULT_RETENTION_US = 86_400_000_000
 _TIME_TYPES = frozenset({"timestamp", "timestamp_ntz", "date"})
 _UNORDERED = ("map<", "variant", "array<", "struct<", "boolean", "void", "interval")
 _TIMES = "TIMESTAMP, TIMESTAMP_NTZ or DATE"
@@ -69,8 +76,8 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
     def notes(self) -> list[str]:
         """Defaults and options that could surprise, each said once by name."""
         clause, right, found = self.clause, self.inputs.right, []
-        if self.streaming and right.entry is not None and right.entry.retention_us is None:
-            found.append(f"`{right.name}` keeps its history for 1 day: HISTORY RETENTION was not given.")
+        if self.streaming and right.entry is not None:
+            found += retention_notes(right.entry)
         if clause.reason and not self.is_left:
             found.append("WITH REASON on an INNER join is NULL throughout: only matches are kept.")
         if clause.late_to and not self.streaming:
@@ -269,9 +276,8 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
 
     def _config(self, ties: tuple[tuple[str, str], ...]) -> AsOfJoinConfig:
         entry = self.inputs.right.entry
-        retention_us = entry.retention_us if entry else None
-        if self.streaming and retention_us is None:
-            retention_us = DEFAULT_RETENTION_US
+        given_us = entry.retention_us if entry is not None else None
+        retention_us = live_retention_us(entry) if self.streaming else given_us
         self._check_wait(retention_us)
         left_columns, right_columns = self.inputs.payload_names()
         return AsOfJoinConfig(

@@ -492,6 +492,22 @@ def any_right(context: Context, reader: RightSideReader, relation: Relation, lev
     return renamed(side, relation.columns, context.text) if relation.columns else side
 
 
+_DEFAULT_RETENTION_US = 86_400_000_000
+
+
+def live_retention_us(entry: Entry | None) -> int:
+    """How long a live versioned table keeps what is no longer current, microseconds."""
+    given_us = entry.retention_us if entry is not None else None
+    return _DEFAULT_RETENTION_US if given_us is None else given_us
+
+
+def retention_notes(entry: Entry) -> list[str]:
+    """That the default holds, where it does."""
+    if entry.kind != "versioned" or entry.retention_us is not None:
+        return []
+    return [f"`{entry.name}` keeps its history for 1 day: HISTORY RETENTION was not given."]
+
+
 def upsert_side(context: Context, entry: Entry, join: Join) -> RightSide:
     """The rows of an upsert table as a stream looks them up.
 

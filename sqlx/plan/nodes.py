@@ -305,7 +305,7 @@ class Aggregation(TableOperator):
 
 @dataclass(frozen=True)
 class TableChanges(TableOperator):
-    """The updates of an UPSERT table, old row and new (semantics.md 4.1, 4.2, B12).
+    """The updates of a table, old row and new (semantics.md 4, 5, B12).
 
     Its input has columns ``__k0 …``, ``__deleted``?, then the table's columns ``_l0 …``, which are its result.
 
@@ -319,6 +319,11 @@ class TableChanges(TableOperator):
     @property
     def gives_changes(self) -> bool:
         return True
+
+    @property
+    def shows_every_update(self) -> bool:
+        """Also one that shows nothing before and after: of a versioned table nothing is dropped (5.4)."""
+        return self.config.is_versioned and not self.config.is_latest_only
 
 
 @dataclass(frozen=True)

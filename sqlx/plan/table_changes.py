@@ -1,4 +1,4 @@
-"""The updates of an upsert table as the rows of a live query, and the clauses of queries that do not group.
+"""The updates of a table as the rows of a live query, and the clauses of queries that do not group.
 
 ::
 
@@ -17,7 +17,7 @@ from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission
-from sqlx.plan.keyed_join import with_row_order
+from sqlx.plan.keyed_join import live_retention_us, retention_notes, with_row_order
 from sqlx.plan.nodes import Result, Source, TableChanges
 from sqlx.plan.select_list import Item, select_items
 from sqlx.sql.structure import Block, QueryTail, Relation
@@ -62,8 +62,7 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
     if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and entry is None:
         shape, span = tail.emit.shape.upper(), tail.emit.options["AS"]
         raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", context.text, span.pair, mode=f"AS {shape}")
-    is_shown = entry is not None and entry.kind == "upsert" and block.select is not None
-    result = _table(context, block, tail, entry) if is_shown and entry is not None else None
+    result = _table(context, block, tail, entry) if entry is not None and block.select is not None else None
     for span in tail.ours:
         context.edits.replace(span, "")
     return result
@@ -71,15 +70,16 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
 
 def _table(context: Context, block: Block, tail: QueryTail, entry: Entry) -> Result:
     relation = block.items[0].relation
-    node = context.add(_node(context, relation, entry))
+    emit = tail.emit
+    shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
+    node = context.add(_node(context, relation, entry, is_latest_only=shape == "changelog"))
     shown = [f"_l{n} AS {quoted(column.name)}" for n, column in enumerate(entry.columns)]
     name = quoted(relation.visible_name or entry.name)
     context.edits.replace(relation.span, _read_of(node, shown, name))
-    emit = tail.emit
+    context.notes += retention_notes(entry)
     keys = _keys(context, block, entry)
-    shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
     around = _around(context, block, tail, entry, _read_of(node, ["__carry", *shown], name))
-    return Result(shape, keys, filters=tail.where is not None, around=around)
+    return Result(shape, keys, filters=tail.where is not None and not node.shows_every_update, around=around)
 
 
 def _read_of(node: TableChanges, items: list[str], name: str) -> str:
@@ -96,7 +96,7 @@ def _around(context: Context, block: Block, tail: QueryTail, entry: Entry, read:
     return f"SELECT {items}, ({condition}) AS __passes, __carry FROM {read}"
 
 
-def _node(context: Context, relation: Relation, entry: Entry) -> TableChanges:
+def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bool) -> TableChanges:
     live = live_read(context.binder, entry, context.text, relation.body)
     context.nodes.setdefault(live.name, Source(entry))
     items = [f"{quoted(key)} AS __k{n}" for n, key in enumerate(entry.keys)]
@@ -118,7 +118,13 @@ def _node(context: Context, relation: Relation, entry: Entry) -> TableChanges:
     return TableChanges(
         f"__sqlx_tab{context.number(TableChanges)}",
         fragment,
-        TableChangesConfig(n_keys=len(entry.keys), max_future_us=entry.max_future_us),
+        TableChangesConfig(
+            n_keys=len(entry.keys),
+            max_future_us=entry.max_future_us,
+            is_versioned=entry.kind == "versioned",
+            retention_us=live_retention_us(entry) if entry.kind == "versioned" else None,
+            is_latest_only=is_latest_only,
+        ),
         shown,
         entry.name,
         entry.late_to,

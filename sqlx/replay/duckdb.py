@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import weakref
 from collections import deque
 from functools import cache, lru_cache
@@ -21,6 +20,7 @@ from catalog.definitions import name_parts, name_text, shown_name
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import LiveRead
 from sqlx.errors import BindError
+from sqlx.replay.functions import MACROS, ReplayedSpark, named, register, taken
 from sqlx.replay.types import TypeTextError, common_type, from_duckdb, parse_type
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def parse_sql(text: str) -> exp.Expr:
         BindError: sqlglot does not read it.
     """
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        tree = sqlglot.parse_one(text, read=ReplayedSpark)
     except ParseError as error:
         raise _refused(str(error.errors[0]["description"] if error.errors else error)) from error
     except SqlglotError as error:
@@ -51,10 +51,13 @@ _RESULTS: dict[type[exp.Expr], str] = {
     **dict.fromkeys((exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DayOfMonth, exp.DayOfYear), "int"),
     exp.WeekOfYear: "int",
     **dict.fromkeys((exp.Hour, exp.Minute, exp.Second, exp.Extract, exp.DateDiff, exp.UnixDate), "int"),
-    **dict.fromkeys((exp.Length, exp.BitLength, exp.StrPosition, exp.Levenshtein, exp.ArraySize), "int"),
+    **dict.fromkeys((exp.Length, exp.BitLength, exp.StrPosition, exp.ArraySize), "int"),
     exp.Sign: "double", exp.AddMonths: "date", exp.DateTrunc: "date",
     exp.TimestampTrunc: "timestamptz",
 }  # fmt: skip
+
+
+_OPERATORS: dict[type[exp.Expr], str] = {exp.Div: "divided", exp.IntDiv: "div"}
 
 
 def _with_spark_answers(tree: exp.Expr) -> exp.Expr:
@@ -79,11 +82,13 @@ def _other(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node, exp.TimestampDiff):  # whole units, not the borders between
         unit = exp.Literal.string(str(node.unit).lower())
         return exp.Anonymous(this="date_sub", expressions=[unit, node.expression.copy(), node.this.copy()])
-    if isinstance(node, exp.Div):
-        return exp.Anonymous(this="__sqlx_div", expressions=[node.this.copy(), node.expression.copy()])
+    if type(node) in _OPERATORS:
+        return named(_OPERATORS[type(node)], [node.this.copy(), node.expression.copy()])
+    if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
+        return taken("item", [node.this.copy(), node.expressions[0].copy()])
     is_whole = isinstance(node, (exp.Ceil, exp.Floor)) and not node.args.get("decimals")
     if isinstance(node, (exp.Upper, exp.Lower)) or is_whole:
-        return exp.Anonymous(this=f"__sqlx_{type(node).__name__.lower()}", expressions=[node.this.copy()])
+        return named(type(node).__name__.lower(), [node.this.copy()])
     if isinstance(node, exp.Anonymous) and node.name.lower() in ("isnull", "isnotnull") and len(node.expressions) == 1:
         test = exp.Is(this=node.expressions[0].copy(), expression=exp.null())
         return test if node.name.lower() == "isnull" else exp.Not(this=test)
@@ -122,18 +127,6 @@ def _refused(reason: str) -> BindError:
     return BindError("REPLAY.QUERY_REFUSED", reason=" ".join(reason.split()))
 
 
-#: Functions that DuckDB lacks, or has with another type.
-_MACROS = (
-    "timestamp_seconds(x) AS make_timestamptz(CAST(x * 1000000 AS BIGINT))",
-    "timestamp_millis(x) AS make_timestamptz(CAST(x AS BIGINT) * 1000)",
-    "timestamp_micros(x) AS make_timestamptz(CAST(x AS BIGINT))",
-    "pmod(a, b) AS ((a % b) + b) % b",
-    "__sqlx_whole(s) AS CASE WHEN s IS NULL OR regexp_full_match(trim(s), '[+-]?\\d+') THEN trim(s) ELSE error(s) END",
-    "weekday(x) AS CAST(isodow(CAST(x AS DATE)) - 1 AS INTEGER)",
-    "__sqlx_div(a, b) AS CASE WHEN a IS NOT NULL AND b = 0 THEN error('DIVIDE_BY_ZERO') ELSE a / b END",
-)
-
-
 _numbers = itertools.count(1)
 _attaching = Lock()
 #: Databases whose engine is gone; the next one that is made detaches them.
@@ -144,21 +137,8 @@ _left: deque[str] = deque()
 def _instance() -> duckdb.DuckDBPyConnection:
     """The one DuckDB of this process: to start another takes fifty times as long as to attach a database to it."""
     connection = duckdb.connect(":memory:", config={"threads": "1"})
-    # Unicode's special cases and NaN as Java has them.
-    texts, numbers = (("upper", str.upper), ("lower", str.lower)), (("ceil", _ceil), ("floor", _floor))
-    for name, text in texts:
-        connection.create_function(f"__sqlx_{name}", text, ["VARCHAR"], "VARCHAR")
-    for name, number in numbers:
-        connection.create_function(f"__sqlx_{name}", number, ["DOUBLE"], "BIGINT")
+    register(connection)
     return connection
-
-
-def _ceil(value: float) -> int:
-    return 0 if math.isnan(value) else math.ceil(value)  # infinity raises, as on Spark
-
-
-def _floor(value: float) -> int:
-    return 0 if math.isnan(value) else math.floor(value)
 
 
 class Engine:
@@ -172,7 +152,7 @@ class Engine:
                 self.connection.execute(f"DETACH DATABASE {_left.popleft()}")
             self.connection.execute(f"ATTACH ':memory:' AS {name}")
         weakref.finalize(self, _left.append, name)
-        for statement in (f"USE {name}", "SET TimeZone = 'UTC'", *(f"CREATE MACRO {macro}" for macro in _MACROS)):
+        for statement in (f"USE {name}", "SET TimeZone = 'UTC'", *(f"CREATE MACRO {macro}" for macro in MACROS)):
             self.connection.execute(statement)
 
     def schema(self, text: str) -> tuple[Column, ...]:

@@ -17,12 +17,13 @@ from pathlib import Path
 from sqlglot import exp
 
 from sqlx.errors import UnsupportedError
+from sqlx.replay.functions import PREFIX, named
 
 #: What has a value of its own, or only hands one on.
 _TRANSPARENT = (
     exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Alias, exp.Star, exp.DataType,
     exp.DataTypeParam, exp.Var, exp.Interval, exp.And, exp.Or, exp.Not, exp.Tuple, exp.Cast, exp.PropertyEQ,
-    exp.Dot, exp.Struct, exp.Bracket, exp.IntervalSpan, exp.Lambda, exp.Distinct, exp.Order, exp.Ordered, exp.Explode,
+    exp.Dot, exp.Struct, exp.IntervalSpan, exp.Lambda, exp.Distinct, exp.Order, exp.Ordered, exp.Explode,
 )  # fmt: skip
 _FAMILIES = (
     (r"(TINYINT|SMALLINT|INTEGER|BIGINT)", "int"), (r"(FLOAT|DOUBLE)", "float"),
@@ -77,7 +78,7 @@ def signatures(node: exp.Expr, types: Sequence[str]) -> Iterator[str]:
         node: the calculation.
         types: the families of its operands.
     """
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else type(node).__name__
+    name = node.name.lower().removeprefix(PREFIX) if isinstance(node, exp.Anonymous) else type(node).__name__
     flags = [f"{key}={value}" for key, value in sorted(node.args.items()) if isinstance(value, (bool, str)) and value]
     flags = [] if isinstance(node, exp.Anonymous) else flags
     target = f" to {_target(node)}" if isinstance(node, exp.Cast) else ""
@@ -132,7 +133,8 @@ _DAYS = frozenset({"day", "days", "week", "weeks", "month", "months", "year", "y
 def made_as_on_spark(node: exp.Expr, types: Sequence[str]) -> bool:
     """Put what answers as Spark in the place of a calculation whose answer goes by the types of its operands.
 
-    A cast to an integer cuts fractions off and takes text of digits alone; a date and some days are a date.
+    A cast to an integer cuts fractions off and takes text of digits alone; a date and some days are a date; a double is
+    rounded as it is written.
 
     Args:
         node: a calculation; it is changed in its place.
@@ -141,6 +143,13 @@ def made_as_on_spark(node: exp.Expr, types: Sequence[str]) -> bool:
     Returns:
         Whether it is one of these.
     """
+    if isinstance(node, exp.Round) and types[0] == "float" and len(types) <= 2:
+        digits = node.args.get("decimals") or exp.Literal.number(0)
+        node.replace(named("round", [node.this.copy(), digits.copy()], node.sql(dialect="spark")))
+        return True
+    if isinstance(node, exp.Cast) and _target(node) == "date" and types == ["string"]:
+        node.set("this", named("day", [node.this.copy()], node.sql(dialect="spark")))
+        return True
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast) and _target(node) in _WHOLE:
         function = {"string": "__sqlx_whole", "float": "trunc", "decimal": "trunc"}.get(types[0])
         if function is not None:
@@ -184,9 +193,25 @@ def is_proven(node: exp.Expr, types: Sequence[str]) -> bool:
             return True
     if isinstance(node, exp.Cast) and (types == ["null"] or _is_literal_time(node)):
         return True
+    if isinstance(node, _APPROXIMATE):
+        return False
+    if isinstance(node, exp.Like) and types[0] == "string" and _is_plain_pattern(node.expression):
+        return True
     if isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)) and _compares_times(node, types):
         return True
     return any(signature in proven() for signature in signatures(node, types))
+
+
+#: Their last digit goes by the library that calculates them: values that happen to agree prove nothing.
+_APPROXIMATE = (
+    exp.Acos, exp.Acosh, exp.Asin, exp.Asinh, exp.Atan, exp.Atan2, exp.Atanh, exp.Cbrt, exp.Cos, exp.Cosh, exp.Cot,
+    exp.Exp, exp.Ln, exp.Log, exp.Pow, exp.Sin, exp.Sinh, exp.Tan, exp.Tanh,
+)  # fmt: skip
+
+
+def _is_plain_pattern(pattern: exp.Expr) -> bool:
+    """Whether LIKE means the same in both engines: only escapes differ."""
+    return isinstance(pattern, exp.Literal) and pattern.is_string and "\\" not in pattern.name
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")

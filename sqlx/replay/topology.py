@@ -17,7 +17,7 @@ from catalog.relations import alias_text
 from sqlx.errors import RunError
 from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source, TableChanges
 from sqlx.plan.operators import function_of
-from sqlx.replay.fragments import FragmentRunner
+from sqlx.replay.fragments import FragmentRunner, refuse
 from sqlx.replay.hosts import ALWAYS_COUNTED, Host, SuppressHost, changes_of
 from sqlx.replay.script import Script
 from sqlx.replay.types import Values, from_micros, to_micros
@@ -179,7 +179,8 @@ class Topology:
         """Let a fragment read the one table whose updates it shows."""
         runner, bare = self.script.runner(fragment), self.script.runner(fragment, is_bare=True)
         ((read, node),) = runner.reads.items()
-        filters = runner.tree.args.get("where") is not None
+        drops_nothing = isinstance(node, TableChanges) and node.shows_every_update
+        filters = runner.tree.args.get("where") is not None and not drops_nothing
         self._outlet(node).of_updates.append(UpdateReader(runner, bare, read, filters, sink))
 
     def _outlet(self, node: PlanNode) -> Outlet:
@@ -200,6 +201,8 @@ class Topology:
         self.sources[entry.name] = self.outlets[node], self.script.runner(clock, reads_table=True)
         derived = self.script.derived.get(entry.name.lower())
         if derived is not None:
+            if any(isinstance(node, Operator) and node.gives_changes for node in derived.inputs):
+                refuse(f"The table `{entry.name}`, which reads another one by its changes,")
             self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
 
     def _add_operator(self, node: Operator) -> None:

@@ -141,10 +141,14 @@ def suppress(node: Suppress, shown: Shown) -> Explained:
 
 
 def table_changes(node: TableChanges, shown: Shown) -> Explained:
-    """The updates of an upsert table."""
+    """The updates of a table; of a versioned one also what comes out of order, and what is too old for that."""
     del shown
-    keys = ", ".join(node.names[place] for place in node.keys)
-    return Explained(f"the changes of the upsert table {node.table}", [("keys", keys)])
+    keys, config = ", ".join(node.names[place] for place in node.keys), node.config
+    facts: Facts = [("keys", keys)]
+    if config.is_versioned:
+        facts.append(("out of order", "left out" if config.is_latest_only else "sent, the current row stays"))
+        facts += [] if config.retention_us is None else [("history", duration(config.retention_us))]
+    return Explained(f"the changes of the {'versioned' if config.is_versioned else 'upsert'} table {node.table}", facts)
 
 
 def window_aggregate(node: Aggregation, shown: Shown) -> Explained:

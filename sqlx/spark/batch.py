@@ -383,7 +383,7 @@ def frame(
 
 
 def _in_place(plan: Any, frames: Mapping[str, DataFrame]) -> Any:
-    """An analysed query with results where it has their stand-ins: nothing is left to analyse.
+    """An analysed query with results where it has their stand-ins (docs/design/20261123_analysed_once.md).
 
     Args:
         plan: the query over stand-ins, as common table expressions around it.

@@ -255,3 +255,27 @@ SELECT r.rate AS __k0, c.ts AS __time, `ts` AS _l0, `rate` AS _l1 FROM __sqlx_re
 
 == Spark SQL around the operators ==
 SELECT __k0 AS `rate`, __a0 AS n FROM __sqlx_agg1
+====
+# the changes of a versioned table: what comes out of order is sent, too
+SELECT k, rate FROM rates WHERE rate > 1 EMIT CHANGES
+----
+== Clauses as read ==
+line 1: EMIT CHANGES (no options): every update
+
+== Temporal plan ==
+Spark SQL
+   columns: k string, rate double
+   +- versioned rates
+   +- the changes of the versioned table rates
+      keys: k
+      out of order: sent, the current row stays
+      history: 1 d
+      +- Spark SQL
+         columns: __k0 string, _l0 string, _l1 double, _l2 timestamp, _l3 bigint, _l4 timestamp
+         +- versioned rates
+
+== __sqlx_tab1: input ==
+SELECT `k` AS __k0, `k` AS _l0, `rate` AS _l1, `at` AS _l2, `seq` AS _l3, `known` AS _l4 FROM `rates` AS `rates`
+
+== Spark SQL around the operators ==
+SELECT k, rate FROM (SELECT _l0 AS `k`, _l1 AS `rate`, _l2 AS `at`, _l3 AS `seq`, _l4 AS `known` FROM __sqlx_tab1) AS `rates` WHERE rate > 1

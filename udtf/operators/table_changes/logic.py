@@ -1,16 +1,20 @@
-"""An UPSERT table as a stream of updates: each row replaces the one of its key, by arrival, whatever its time.
+"""A table as a stream of updates, old row and new.
 
-Source: semantics.md 4.1, 4.2, 5, B12; KIP-914 ("unversioned tables").
+In an UPSERT table each row replaces the one of its key, by arrival, whatever its time. In a VERSIONED table the row with
+the greatest time is the current one: what comes out of order is an update too, but not of the current row.
+
+Source: semantics.md 2.1, 4, 5, B12; KIP-914 ("table-table joins", "versioned and unversioned tables").
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from udtf import rules
 from udtf.columns.records import (
     RecordBacked,
     as_table,
@@ -41,22 +45,35 @@ class TableChangesConfig:
         n_keys: how many key columns it has.
         max_future_us: refuse rows further ahead of stream time (B9); None is no limit.
         name: the operator's name in `_operator` and in messages.
+        is_versioned: rows are in the order of their times, those of one time by arrival; else by arrival alone.
+        retention_us: of a versioned table: refuse rows that are older than stream time by more; None is no limit.
+        is_latest_only: rows that are older than the current one of their key give no update (8.2, 10.1).
     """
 
     n_keys: int = 1
     max_future_us: Micros | None = None
     name: str = "table_changes"
+    is_versioned: bool = False
+    retention_us: Micros | None = None
+    is_latest_only: bool = False
+
+
+class _Latest(NamedTuple):
+    """What a key shows: its row, or None after a tombstone, and the time of that."""
+
+    time: Micros
+    row: tuple[Any, ...] | None
 
 
 class TableChangesLogic:
-    """The current row of each key; every accepted row is an update, a tombstone of an absent key too (4.2)."""
+    """The current row of each key; every accepted row is an update, a tombstone of an absent key too (4.2, 4.3)."""
 
     def __init__(self, config: TableChangesConfig) -> None:
         """Start without state."""
         self.config = config
         self.metrics = Metrics()
-        self._current: dict[Key, tuple[Any, ...]] = {}
-        self._stream_time = StreamTime()  # only for outliers (B9)
+        self._current: dict[Key, _Latest] = {}
+        self._stream_time = StreamTime()  # only for outliers (B9) and for what is refused by retention (2.1)
         self._emission = Emission()
 
     def on_batch(self, rows: Sequence[Row]) -> Emission:
@@ -71,8 +88,9 @@ class TableChangesLogic:
 
     def snapshot(self) -> bytes:
         """The current rows, stream time and metrics."""
+        self._forget_tombstones()
         state = {
-            "rows": self._current,
+            "rows": {key: tuple(latest) for key, latest in self._current.items()},
             "stream_time": self._stream_time.snapshot(),
             "metrics": self.metrics.snapshot(),
         }
@@ -82,36 +100,50 @@ class TableChangesLogic:
         """Replace everything by a snapshot of the same configuration."""
         parts = unseal(self.config.name, state)
         # NB: keys again, since a NaN in one equals itself only as the one object of this process.
-        self._current = {canonical_key(key): row for key, row in parts["rows"].items()}
+        self._current = {canonical_key(key): _Latest(*latest) for key, latest in parts["rows"].items()}
         self._stream_time.restore(parts["stream_time"])
         self.metrics = Metrics(parts["metrics"])
 
     def _on_row(self, row: Row) -> None:
         self.metrics.add("records")
-        if row.has_null_key:
-            self._refuse(row, "null_key")
-        elif row.time is None:
-            self._refuse(row, "null_time")
-        elif self._stream_time.is_future(row.time, self.config.max_future_us):
-            self._refuse(row, "future")
-        else:
-            self._stream_time.observe(row.time)
-            self._emission.updates.append(self._put(row))
+        now = rules.UNSET if self._stream_time.now_us is None else self._stream_time.now_us
+        limits = rules.limit(self.config.max_future_us), rules.limit(self.config.retention_us)
+        outcome = rules.outcome_of_right(row.time is not None, not row.has_null_key, row.time or 0, now, *limits)
+        if row.time is None or outcome != rules.ACCEPTED:
+            self._refuse(row, rules.OUTCOMES[outcome])
+            return
+        self._stream_time.observe(row.time)
+        update = self._put(row, row.time)
+        if update is not None:
+            self._emission.updates.append(update)
 
-    def _put(self, row: Row) -> Update:
-        key = canonical_key(row.key)
-        old = self._current.pop(key, None)
-        if row.is_tombstone:
-            return Update(row.key, row.time, old, None)
-        self._current[key] = row.payload
-        return Update(row.key, row.time, old, row.payload)
+    def _put(self, row: Row, time: Micros) -> Update | None:
+        key, new = canonical_key(row.key), None if row.is_tombstone else row.payload
+        found = self._current.get(key)
+        old = found.row if found is not None else None
+        if self.config.is_versioned and found is not None and time < found.time:
+            self.metrics.add("out_of_order")
+            return None if self.config.is_latest_only else Update(row.key, time, old, new)
+        self._current.pop(key, None)
+        if new is not None or self.config.is_versioned:
+            self._current[key] = _Latest(time, new)
+        return Update(row.key, time, old, new)
+
+    def _forget_tombstones(self) -> None:
+        """A tombstone says that what is older comes out of order; what would be is refused some time later."""
+        if self.config.is_versioned and self._stream_time.now_us is not None:
+            now, retention = self._stream_time.now_us, rules.limit(self.config.retention_us)
+            gone = [k for k, found in self._current.items() if found.row is None]
+            for key in gone:
+                if rules.is_behind(self._current[key].time, now, retention):
+                    del self._current[key]
 
     def _refuse(self, row: Row, reason: str) -> None:
         self.metrics.add(reason)
         self._emission.refuse(row, row.time, reason, self.config.name, self._stream_time)
 
 
-# The updates of an upsert table, live: `TableChangesLogic`, called with whole micro-batches.
+# The updates of a table, live: `TableChangesLogic`, called with whole micro-batches.
 
 
 class TableChangesStream(RecordBacked[TableChangesLogic]):
