@@ -1,6 +1,6 @@
 """A table as a stream of updates, old row and new.
 
-In an UPSERT table each row replaces the one of its key, by arrival, whatever its time. In a VERSIONED table the row with
+In an UPSERT table each row replaces the one of its key, by arrival, whatever its time. In a VERSIONED table the row of
 the greatest time is the current one: what comes out of order is an update too, but not of the current row.
 
 Source: semantics.md 2.1, 4, 5, B12; KIP-914 ("table-table joins", "versioned and unversioned tables").
