@@ -16,7 +16,7 @@ from sqlx.bind.reads import live_read
 from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
-from sqlx.plan.emit import check_emission
+from sqlx.plan.emit import check_emission, is_outermost
 from sqlx.plan.keyed_join import live_retention_us, retention_notes, with_row_order
 from sqlx.plan.nodes import Result, Source, TableChanges
 from sqlx.plan.select_list import Item, select_items
@@ -62,7 +62,9 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
     if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and entry is None:
         shape, span = tail.emit.shape.upper(), tail.emit.options["AS"]
         raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", context.text, span.pair, mode=f"AS {shape}")
-    result = _table(context, block, tail, entry) if entry is not None and block.select is not None else None
+    # A versioned table that another query reads may be the right side of an AS OF join: its versions, not its changes.
+    shows_changes = entry is not None and (entry.kind == "upsert" or is_outermost(block))
+    result = _table(context, block, tail, entry) if shows_changes and entry is not None and block.select else None
     for span in tail.ours:
         context.edits.replace(span, "")
     return result
