@@ -230,7 +230,7 @@ class SparkCatalog:
 
 def _arrival(plan: Any) -> tuple[str, ...]:
     """By the hidden columns of an analysed plan: those of files say when a file was written and where a row stood."""
-    hidden = {str(column.name()): str(column.dataType().json()) for column in _java_list(plan.metadataOutput())}
+    hidden = {str(column.name()): str(column.dataType().json()) for column in java_list(plan.metadataOutput())}
     fields = hidden.get("_metadata", "")
     if '"file_modification_time"' not in fields:
         return ()
@@ -276,7 +276,8 @@ def _last_part(identifier: str) -> str:
     return name_parts(identifier)[-1]
 
 
-def _java_list(sequence: Any) -> list[Any]:
+def java_list(sequence: Any) -> list[Any]:
+    """The elements of a sequence of Scala's."""
     return [sequence.apply(n) for n in range(sequence.length())]
 
 

@@ -82,18 +82,18 @@ _NAMED: dict[str, str] = {
     "array_repeat": "(x, n) AS CASE WHEN n IS NOT NULL THEN list_transform(range(greatest(n, 0)), lambda i: x) END",
     "flatten": "(a) AS CASE WHEN list_count(a) = len(a) THEN flatten(a) END",
     "get": "(a, i) AS CASE WHEN CAST(i AS INTEGER) >= 0 THEN a[CAST(i AS BIGINT) + 1] END",
-    "item": "(a, i) AS CASE WHEN i < 0 OR i >= len(a) THEN error('INVALID_ARRAY_INDEX')"
-    " ELSE a[CAST(i AS BIGINT) + 1] END",
     "element_at": "(a, i) AS CASE WHEN a IS NOT NULL AND (i = 0 OR abs(i) > len(a))"
     " THEN error('INVALID_ARRAY_INDEX_IN_ELEMENT_AT') ELSE a[i] END",
     "try_element_at": "(a, i) AS CASE WHEN a IS NOT NULL AND i = 0 THEN error('INVALID_INDEX_OF_ZERO') ELSE a[i] END",
-    "value": "(m, k) AS m[k]",
     "map_contains_key": "(m, k) AS CASE WHEN m IS NOT NULL THEN list_contains(map_keys(m), k) END",
 }  # fmt: skip
 
 #: What stands for operators, and for functions that become others.
 MACROS = (
     *(f"{PREFIX}{name}{body}" for name, body in _NAMED.items()),
+    "__sqlx_item(a, i) AS CASE WHEN i < 0 OR i >= len(a) THEN error('INVALID_ARRAY_INDEX')"
+    " ELSE a[CAST(i AS BIGINT) + 1] END",
+    "__sqlx_value(m, k) AS m[k]",
     "__sqlx_round(x, digits) AS CASE WHEN isfinite(x) THEN __sqlx_half_up(x, digits) ELSE x END",
     "timestamp_seconds(x) AS make_timestamptz(CAST(x * CAST(1000000 AS BIGINT) AS BIGINT))",
     "timestamp_millis(x) AS make_timestamptz(CAST(x AS BIGINT) * 1000)",
@@ -180,7 +180,7 @@ def _months(late_us: int, early_us: int) -> float:
     return math.floor(found * 1e8 + 0.5) / 1e8
 
 
-#: Unicode's special cases and NaN as Java has them.
+#: What stands in macros and for functions that sqlglot knows: Unicode's special cases and NaN as Java has them.
 _RULES: dict[str, tuple[Callable[..., Any], list[str], str]] = {
     "upper": (str.upper, ["VARCHAR"], "VARCHAR"),
     "lower": (str.lower, ["VARCHAR"], "VARCHAR"),
@@ -188,7 +188,9 @@ _RULES: dict[str, tuple[Callable[..., Any], list[str], str]] = {
     "floor": (_floor, ["DOUBLE"], "BIGINT"),
     "half_up": (_half_up, ["DOUBLE", "INTEGER"], "DOUBLE"),
     "half_even": (_half_even, ["DOUBLE"], "DOUBLE"),
+    "months": (_months, ["BIGINT", "BIGINT"], "DOUBLE"),
 }
+#: By the name that Spark has for the function.
 _PYTHON: dict[str, tuple[Callable[..., Any], list[str], str]] = {
     "initcap": (_initcap, ["VARCHAR"], "VARCHAR"),
     "substring_index": (_substring_index, ["VARCHAR", "VARCHAR", "INTEGER"], "VARCHAR"),
@@ -197,7 +199,6 @@ _PYTHON: dict[str, tuple[Callable[..., Any], list[str], str]] = {
     "chr": (_chr, ["BIGINT"], "VARCHAR"),
     "crc32": (_crc32, ["BLOB"], "BIGINT"),
     "url_encode": (_url_encode, ["VARCHAR"], "VARCHAR"),
-    "months": (_months, ["BIGINT", "BIGINT"], "DOUBLE"),
 }
 
 

@@ -61,14 +61,17 @@ class ConnectServer:
             port = options.connect
             self._server = ours.TlsConnect.start(options.host, port, str(keystore), secret, _INBOUND_BYTES)
 
+    def _holders(self) -> list[Any]:
+        return list(_private(self._service.sessionManager(), "sessionStore").values())
+
     def sessions(self) -> Iterator[str]:
         """The ids of the Spark sessions that clients have open."""
-        for holder in list(_private(self._service.sessionManager(), "sessionStore").values()):
+        for holder in self._holders():
             yield str(holder.serverSessionId())
 
     def user_of(self, session: str) -> str | None:
         """Who has logged in for a Spark session; None where it is no client's of this server."""
-        for holder in list(_private(self._service.sessionManager(), "sessionStore").values()):
+        for holder in self._holders():
             if str(holder.serverSessionId()) == session:
                 return str(self._jvm.sqlx.serving.ConnectLogin.userOf(holder.sessionId()) or holder.userId())
         return None

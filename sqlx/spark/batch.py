@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampNTZType
 
+from catalog.spark import java_list
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.plan.operators import function_of
 from sqlx.spark.aggregates import call_of
@@ -378,14 +379,15 @@ def frame(
     found = analyzed.get(fragment.sql)
     if found is not None and not read:
         return DataFrame(found, spark)
-    in_place = _in_place(found.queryExecution().analyzed(), read) if found is not None else None
+    in_place = _in_place(spark, found.queryExecution().analyzed(), read) if found is not None else None
     return query_frame(fragment.sql, spark, read) if in_place is None else DataFrame(dataset(spark, in_place), spark)
 
 
-def _in_place(plan: Any, frames: Mapping[str, DataFrame]) -> Any:
+def _in_place(spark: SparkSession, plan: Any, frames: Mapping[str, DataFrame]) -> Any:
     """An analysed query with results where it has their stand-ins (docs/design/20261123_analysed_once.md).
 
     Args:
+        spark: the session.
         plan: the query over stand-ins, as common table expressions around it.
         frames: the results by the names of their stand-ins.
 
@@ -395,14 +397,14 @@ def _in_place(plan: Any, frames: Mapping[str, DataFrame]) -> Any:
     """
     if plan.nodeName() != "WithCTE":
         return None
+    jvm: Any = spark.sparkContext._jvm
     definitions, wanted = [], dict(frames)
-    for definition in _elements(plan.cteDefs()):
+    for definition in java_list(plan.cteDefs()):
         alias = definition.child()
         result = wanted.pop(alias.alias(), None) if alias.nodeName() == "SubqueryAlias" else None
         if result is None:
             definitions.append(definition)
         elif _types(alias.schema()) == _types(result._jdf.schema()):
-            jvm: Any = result.sparkSession.sparkContext._jvm
             own = alias.withNewChildren(jvm.PythonUtils.toSeq([result._jdf.queryExecution().analyzed()]))
             definitions.append(definition.withNewChildren(jvm.PythonUtils.toSeq([own])))
         else:
@@ -412,10 +414,6 @@ def _in_place(plan: Any, frames: Mapping[str, DataFrame]) -> Any:
     changed = plan.withNewChildren(jvm.PythonUtils.toSeq([*definitions, plan.plan()]))
     changed.setAnalyzed()
     return changed
-
-
-def _elements(sequence: Any) -> list[Any]:
-    return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def _types(schema: Any) -> list[tuple[str, Any]]:

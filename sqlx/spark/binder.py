@@ -322,20 +322,17 @@ class SparkBinder:
     def standing_in(self, query: str) -> str:
         """The query with a stand-in of its columns for each relation that was announced."""
         for name, stand_in in self._stand_ins.items():
-            query = re.sub(rf"\b{name}\b", stand_in.replace("\\", r"\\"), query)
+            query = re.sub(rf"\b{name}\b", f"({stand_in})".replace("\\", r"\\"), query)
         return query
 
     def _dataset(self, query: str) -> Any:
         """The query as Spark's analyzer leaves it, over stand-ins; it is kept for whoever runs it."""
         if query not in self.analyzed:
             plan = self._parser.parsePlan(query)
-            read = {name: self._stand_in(name) for name in self._stand_ins if stands_in(name, query)}
+            found = {name: stand_in for name, stand_in in self._stand_ins.items() if stands_in(name, query)}
+            read = {name: self._parser.parsePlan(stand_in) for name, stand_in in found.items()}
             self.analyzed[query] = dataset(self.spark, with_relations(self.spark, plan, read) if read else plan)
         return self.analyzed[query]
-
-    def _stand_in(self, name: str) -> Any:
-        """A plan of the columns of a relation that was announced."""
-        return self._parser.parsePlan(self._stand_ins[name][1:-1])
 
     def refusal(self) -> Exception | None:
         """Spark's own error for the query that was refused last."""
@@ -344,7 +341,7 @@ class SparkBinder:
     def announce(self, name: str, columns: tuple[Column, ...]) -> None:
         """Let queries read the result of an operator, by a stand-in of its columns."""
         items = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns) or "1 AS __none"
-        self._stand_ins[name] = f"(SELECT {items})"
+        self._stand_ins[name] = f"SELECT {items}"
 
     def live(self, entry: Entry) -> LiveRead:
         """The definition as a stream, under a name of its own; kept in ``live_frames`` for whoever runs the query.

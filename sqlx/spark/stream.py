@@ -267,15 +267,10 @@ class LiveQuery:
 
     root: str | None = None
 
-    @property
-    def sql(self) -> str:
-        """The query around the frames."""
-        return self.plan.root.sql if self.root is None else self.root
-
     @cached_property
     def frame(self) -> DataFrame:
-        """The streaming result; analysed when it is asked for, since a caller may put the query into a plan itself."""
-        return query_frame(self.sql, self.spark, dict(self.read_by_root))
+        """The streaming result; it is analysed once, when it is asked for first."""
+        return query_frame(self.plan.root.sql if self.root is None else self.root, self.spark, dict(self.read_by_root))
 
 
 def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:

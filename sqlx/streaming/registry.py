@@ -300,6 +300,10 @@ class Registry:
         with self._lock:
             self._queries[query.name.lower()] = query
 
+    def user_of(self, spark: SparkSession) -> str | None:
+        """The user of a session; None where nobody knows users."""
+        return None if self.owners is None else self.owners.user_of(spark)
+
     def check_may_end(self, spark: SparkSession, query: RunningQuery) -> None:
         """Refuse to stop or replace a query that is somebody else's.
 

@@ -415,7 +415,7 @@ class Starter:
             tables=(*([self.name.quoted] if self.sink.kind == "files" else []), *(late.table for late in outputs)),
         )
         queries = registry(self.spark.sparkContext)
-        running.owner = self.owner or (queries.owners.user_of(self.spark) if queries.owners is not None else None)
+        running.owner = self.owner or queries.user_of(self.spark)
         queries.add(running)
         return running
 

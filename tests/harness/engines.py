@@ -102,31 +102,7 @@ EDGES: dict[str, list[tuple[str, list[str]]]] = {
     "M": [("map<string,int>", ["map('a', 1, 'b', 2)", "CAST(map() AS MAP<STRING,INT>)", "NULL"])],
     "k": [("int", ["0", "1", "2", "3", "-1", "NULL"])],
 }
-_ALPHABET = [
-    "a",
-    "b",
-    "c",
-    "A",
-    "B",
-    "Z",
-    " ",
-    "\t",
-    "0",
-    "1",
-    "7",
-    ".",
-    "-",
-    "+",
-    "_",
-    "%",
-    ",",
-    "é",
-    "ß",
-    "İ",
-    "ﬁ",
-    "日",
-    "😀",
-]
+_ALPHABET = [*"abcABZ \t017.-+_%,", "é", "ß", "İ", "ﬁ", "日", "😀"]
 _TEXTS = ["1e5", "-3.20", "+7", "0x1A", "Infinity", "nan", "2024-02-30", "2024-2-9", "2024-02-09T10:11:12Z", "T", "no"]
 
 
@@ -140,17 +116,14 @@ def drawn(kind: str, chance: Random) -> str:
         return repr(chance.choice([exact, round(wide, 2), wide, chance.uniform(-1, 1), 10 ** chance.uniform(-12, 18)]))
     if kind.startswith("decimal"):
         digits, scale = (int(n) for n in re.findall(r"\d+", kind))
-        return (
-            f"{Decimal(chance.randint(-(10 ** chance.randint(1, digits)), 10 ** (digits - 1))).scaleb(-scale, WIDE):f}"
-        )
+        number = chance.randint(-(10 ** chance.randint(1, digits)), 10 ** (digits - 1))
+        return f"{Decimal(number).scaleb(-scale, _WIDE):f}"
     if kind == "string":
         letters = "".join(chance.choice(_ALPHABET) for _ in range(chance.randint(0, 9)))
         return "'" + chance.choice([letters, letters, chance.choice(_TEXTS), str(chance.randint(-99, 99))]) + "'"
-    day = date(1, 1, 1) + timedelta(
-        days=chance.choice([chance.randint(0, 3_600_000), chance.randint(700_000, 760_000)])
-    )
+    day = date.fromordinal(1 + chance.choice([chance.randint(0, 3_600_000), chance.randint(700_000, 760_000)]))
     if kind == "date":
-        return f"'{day:%Y-%m-%d}'".replace("'", "'" + "0" * (10 - len(f"{day:%Y-%m-%d}")), 1)
+        return f"'{day.isoformat()}'"
     if kind == "timestamp":
         time_us = chance.choice([0, chance.randrange(86_400_000_000)])
         return f"'{day.isoformat()} {timedelta(microseconds=time_us)}'"
@@ -171,7 +144,7 @@ _MOST_ROWS, _RANDOM_ROWS = 150, 100
 #: Counts, places and lengths stay small.
 _SMALL = tuple(EDGES["k"][0][1])
 #: Python rounds to 28 digits by itself.
-WIDE = Context(prec=50)
+_WIDE = Context(prec=50)
 
 
 @dataclass(frozen=True)

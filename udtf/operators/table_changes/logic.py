@@ -71,6 +71,7 @@ class TableChangesLogic:
     def __init__(self, config: TableChangesConfig) -> None:
         """Start without state."""
         self.config = config
+        self._max_future, self._retention = rules.limit(config.max_future_us), rules.limit(config.retention_us)
         self.metrics = Metrics()
         self._current: dict[Key, _Latest] = {}
         self._stream_time = StreamTime()  # only for outliers (B9) and for what is refused by retention (2.1)
@@ -107,8 +108,8 @@ class TableChangesLogic:
     def _on_row(self, row: Row) -> None:
         self.metrics.add("records")
         now = rules.UNSET if self._stream_time.now_us is None else self._stream_time.now_us
-        limits = rules.limit(self.config.max_future_us), rules.limit(self.config.retention_us)
-        outcome = rules.outcome_of_right(row.time is not None, not row.has_null_key, row.time or 0, now, *limits)
+        has_time, has_key = row.time is not None, not row.has_null_key
+        outcome = rules.outcome_of_right(has_time, has_key, row.time or 0, now, self._max_future, self._retention)
         if row.time is None or outcome != rules.ACCEPTED:
             self._refuse(row, rules.OUTCOMES[outcome])
             return
@@ -132,11 +133,14 @@ class TableChangesLogic:
     def _forget_tombstones(self) -> None:
         """A tombstone says that what is older comes out of order; what would be is refused some time later."""
         if self.config.is_versioned and self._stream_time.now_us is not None:
-            now, retention = self._stream_time.now_us, rules.limit(self.config.retention_us)
-            gone = [k for k, found in self._current.items() if found.row is None]
+            now = self._stream_time.now_us
+            gone = [
+                key
+                for key, (time, row) in self._current.items()
+                if row is None and rules.is_behind(time, now, self._retention)
+            ]
             for key in gone:
-                if rules.is_behind(self._current[key].time, now, retention):
-                    del self._current[key]
+                del self._current[key]
 
     def _refuse(self, row: Row, reason: str) -> None:
         self.metrics.add(reason)
