@@ -53,7 +53,8 @@ class Evaluator:
         node: the aggregation.
 
     Raises:
-        UnsupportedError: `REPLAY.NOT_PROVEN` for one that is not known to answer as on Spark.
+        UnsupportedError: `REPLAY.NOT_PROVEN` for one that is not known to answer as on Spark; it knows the place of
+            the call, and not the text.
     """
 
     def __init__(self, engine: Engine, node: Aggregation) -> None:
@@ -87,10 +88,10 @@ class Evaluator:
         (written,) = find_aggregates(call, tokenize(call))
         value, rule, takes = _rule_of(written, tree.this if isinstance(tree, exp.Filter) else tree)
         if value is None or rule is None:
-            raise _refused(call, types)
+            raise self._refused(number, types)
         items = [f'unnest(CAST(${m + 1} AS {kind}[])) AS "__a{number}_{m}"' for m, kind in enumerate(types)]
         if not items:
-            raise _refused(call, types)
+            raise self._refused(number, types)
         rows = f"SELECT {', '.join(items)}"
         select = exp.select(exp.alias_(value.copy(), "__v")).from_("__rows")
         select = select.where(condition.copy()) if condition is not None else select
@@ -102,21 +103,21 @@ class Evaluator:
         try:
             as_on_spark(select, types_of)
         except UnsupportedError:
-            raise _refused(call, types) from None
+            raise self._refused(number, types) from None
         (found,) = types_of(select, [value])
         if family(found) not in takes or found == "FLOAT":
-            raise _refused(call, [found])
+            raise self._refused(number, [found])
         query = f"WITH __rows AS ({rows}) SELECT list(__v) FILTER (__v IS NOT NULL) FROM ({duckdb_text(select)})"
         return _Kept(query, tuple(types), rule)
+
+    def _refused(self, number: int, types: Sequence[str]) -> UnsupportedError:
+        over = ", ".join(family(kind) for kind in types) or "nothing"
+        call = re.sub(r"__a\d+_(\d+)", r"column\1", self._node.calls[number] or "")
+        return UnsupportedError("REPLAY.NOT_PROVEN", None, self._node.place(f"call {number}"), call=call, over=over)
 
     @staticmethod
     def _nothing(number: int, types: list[str]) -> str:
         return "SELECT " + ", ".join(f'CAST(NULL AS {kind}) AS "__a{number}_{m}"' for m, kind in enumerate(types))
-
-
-def _refused(call: str, types: Sequence[str]) -> UnsupportedError:
-    over = ", ".join(family(kind) for kind in types) or "nothing"
-    return UnsupportedError("REPLAY.NOT_PROVEN", call=re.sub(r"__a\d+_(\d+)", r"column\1", call), over=over)
 
 
 def _rule_of(written: AggregateCall, call: exp.Expr) -> tuple[exp.Expr | None, _Rule | None, frozenset[str]]:

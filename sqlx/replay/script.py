@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import get_ident
@@ -13,7 +15,7 @@ from catalog.binding import bind_entry, declared_relation
 from catalog.definitions import KIND_WORDS, Definition, Drop
 from catalog.entries import Entry
 from sqlx.bind.comparison import check_collation
-from sqlx.errors import BindError, TemporalParseError, did_you_mean
+from sqlx.errors import BindError, TemporalParseError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Fragment, Plan, Source
 from sqlx.replay.duckdb import DuckDbBinder, Engine, EngineAnalyzer
@@ -55,12 +57,36 @@ class Script:
         """What runs a fragment (bare: without its condition); it keeps no rows, so all drivers of the script share it.
 
         Raises:
-            UnsupportedError: the fragment would need memory.
+            UnsupportedError: the fragment would need memory, or calculates what is not known to answer as on Spark.
         """
         key = (fragment, reads_table, is_bare)
         if key not in self.runners:
-            self.runners[key] = FragmentRunner(self.engine, fragment, reads_table, is_bare)
+            with self.pointing():
+                self.runners[key] = FragmentRunner(self.engine, fragment, reads_table, is_bare)
         return self.runners[key]
+
+    @contextmanager
+    def pointing(self) -> Iterator[None]:
+        """Give an error about a calculation its line and caret, at the first place where it is written."""
+        try:
+            yield
+        except UnsupportedError as error:
+            if error.text is not None:
+                raise
+            texts = (self.plan.text, *self.definitions)
+            found = ((text, place) for text in texts for place in _places(error, text))
+            text, span = (self.plan.text, error.span) if error.span is not None else next(found, (None, None))
+            raise UnsupportedError(error.condition, text, span, **error.parameters) from error
+
+
+def _places(error: UnsupportedError, text: str) -> Iterator[tuple[int, int]]:
+    """Where the call of an error stands in a text, spaces and the case of letters aside."""
+    wanted = [token.text.upper() for token in tokenize(error.parameters.get("call", ""))]
+    tokens = tokenize(text)
+    for start in range(len(tokens) - len(wanted) + 1 if wanted else 0):
+        found = tokens[start : start + len(wanted)]
+        if [token.text.upper() for token in found] == wanted:
+            yield found[0].start, found[-1].end
 
 
 def plain(name: str) -> str:

@@ -207,7 +207,8 @@ class Topology:
 
     def _add_operator(self, node: Operator) -> None:
         """Make the operator's host, and let its inputs be read: the stream first, then the table."""
-        host = self.hosts[node] = function_of(node, "replay")(node, self.tasks, self.script.engine)
+        with self.script.pointing():
+            host = self.hosts[node] = function_of(node, "replay")(node, self.tasks, self.script.engine)
         if isinstance(host, SuppressHost):
             self._read_updates(host.node.input, partial(self._suppress, host))
             return

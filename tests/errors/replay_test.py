@@ -161,6 +161,18 @@ def test_what_is_not_proven_to_answer_as_on_spark_is_refused(query: str, call: s
     )
 
 
+def test_it_is_pointed_to_where_it_is_written_as_it_is_written() -> None:
+    stream = "CREATE STREAM s (k STRING, x DOUBLE, ts TIMESTAMP) TIMESTAMP BY ts;\n"
+    with pytest.raises(TemporalSqlError) as caught:
+        ReplayDriver(stream + "SELECT k,\n  exp( `x` ) AS e, exp(x)\nFROM STREAM s")
+    assert "LINE 2:   exp( `x` ) AS e, exp(x)\n          ^^^^^^^^^^\n" in str(caught.value)
+    derived = "CREATE STREAM e FROM (SELECT exp(x) AS x, ts FROM s) TIMESTAMP BY ts;\n"
+    with pytest.raises(TemporalSqlError) as caught:
+        ReplayDriver(stream + derived + "SELECT x FROM STREAM e")
+    assert "FROM (SELECT exp(x) AS x, ts FROM s)" in str(caught.value)
+    assert "\n" + " " * 37 + "^^^^^^\n" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -185,4 +197,5 @@ def test_aggregates_that_have_no_rule_here_are_refused_by_name(call: str) -> Non
     with pytest.raises(TemporalSqlError) as refused:
         ReplayDriver(f"CREATE STREAM t (v INT, s STRING, ts TIMESTAMP) TIMESTAMP BY ts; {text}")
     assert refused.value.getCondition() == "REPLAY.NOT_PROVEN", str(refused.value)
+    assert "\n" + " " * len("LINE 1: SELECT ") + "^" * len(call.partition("(")[0]) + "\n" in str(refused.value)
     assert call.partition("(")[0] in str(refused.value)
