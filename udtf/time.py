@@ -70,10 +70,13 @@ class StreamTime:
         return is_future(event_time_us, self.now_us, max_future_us)
 
     def lateness_us(self, event_time_us: Micros | None) -> Micros | None:
-        """How far behind stream time a row is (negative: ahead), None where one of both is unknown."""
+        """How far behind stream time a row is (negative: ahead), None where one of both is unknown.
+
+        It fits into 64 bits: what lies farther apart is as far as that.
+        """
         if self.now_us is None or event_time_us is None:
             return None
-        return self.now_us - event_time_us
+        return max(-(2**63), min(self.now_us - event_time_us, 2**63 - 1))
 
     def snapshot(self) -> Micros | None:
         """The state: one number, or None before the first row."""

@@ -66,3 +66,14 @@ def hashable(column: pa.Array) -> pa.Array:
     if not pa.types.is_floating(column.type):
         return column
     return pa.array(floats_of(column), mask=~column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def lateness_of(stream_times: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How far rows are behind stream time (negative: ahead), microseconds; what does not fit is the farthest.
+
+    >>> lateness_of(np.array([7, -3]), np.array([5, 2**63 - 1])).tolist()
+    [2, -9223372036854775808]
+    """
+    late = stream_times - times
+    wraps = ((stream_times ^ times) & (stream_times ^ late)) < 0
+    return np.where(wraps, np.where(stream_times < 0, np.iinfo(np.int64).min, np.iinfo(np.int64).max), late)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from udtf.columns import compiled as column_loops
-from udtf.columns.arrays import ints_of, one_chunk, presence_of, truth_of
+from udtf.columns.arrays import ints_of, lateness_of, one_chunk, presence_of, truth_of
 from udtf.rules import ACCEPTED, OUTCOMES, UNSET, limit
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def refused(
         )
     unset = clock == UNSET
     unknown = unset | ~is_present(times)
-    lateness = np.where(unknown, 0, clock - times.fill_null(0).to_numpy(zero_copy_only=False))
+    lateness = lateness_of(clock, times.fill_null(0).to_numpy(zero_copy_only=False))
     late = table.append_column("_reason", _OUTCOME_NAMES.take(pa.array(outcomes)))
     late = late.append_column("_operator", pa.array([name] * len(rows), pa.string()))
     late = late.append_column("_stream_time", pa.array(clock, mask=unset).cast(pa.timestamp("us", "UTC")))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf import rules
-from udtf.columns.arrays import floats_of, hashable, ints_of, one_chunk, presence_of
+from udtf.columns.arrays import floats_of, hashable, ints_of, lateness_of, one_chunk, presence_of
 from udtf.columns.batch import keys_of
 from udtf.logic import Segment, StreamEmission
 from udtf.operators.deduplicate import compiled
@@ -242,7 +242,7 @@ class Output:
         unknown = now == UNSET
         stream_time = pa.array(now, pa.int64(), mask=unknown)
         time = time_column(late)
-        lateness = pa.array(now - ints(time), mask=unknown | time.is_null().to_numpy(zero_copy_only=False))
+        lateness = pa.array(lateness_of(now, ints(time)), mask=unknown | time.is_null().to_numpy(zero_copy_only=False))
         late = late.append_column("_reason", _NAMES.take(pa.array(outcomes.codes[places])))
         late = late.append_column("_operator", pa.array([self.config.name] * len(places), pa.string()))
         late = late.append_column("_stream_time", stream_time.cast(pa.timestamp("us", "UTC")))
