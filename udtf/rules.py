@@ -24,7 +24,8 @@ WAITS: Final = 6
 #: Names of the outcomes above, as metrics and late rows say them.
 OUTCOMES: Final = ("accepted", "null_time", "null_key", "future", "expired", "late", "waits")
 
-_FARTHEST: Final = 2**63 - 1
+#: The distance of all that is farther apart.
+FARTHEST: Final = 2**63 - 1
 
 
 _MOST: Final = 2**62  # no two times of Spark lie as far apart
@@ -38,8 +39,8 @@ def limit(micros: int | None) -> int:
 def distance(one: Any, other: Any) -> Any:
     """How far apart two spots are; what does not fit into 64 bits is farthest."""
     high, low = (one, other) if one >= other else (other, one)
-    if low < 0 and high > _FARTHEST + low:  # NB: before it is calculated; a compiler takes it that nothing wraps around
-        return _FARTHEST
+    if low < 0 and high > FARTHEST + low:  # NB: before it is calculated; a compiler takes it that nothing wraps around
+        return FARTHEST
     return high - low
 
 

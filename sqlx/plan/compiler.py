@@ -25,6 +25,7 @@ from sqlx.plan.replaced_join import apply_names, shorten_qualifiers
 from sqlx.plan.select_list import groups
 from sqlx.plan.subquery_text import check_leftovers, is_query, with_clause
 from sqlx.plan.table_changes import ungrouped_block
+from sqlx.plan.table_reads import TableBlocks
 from sqlx.plan.window_aggregate import aggregate_block, bounded_block
 from sqlx.sql.parser import read_tail, readable, scan
 from sqlx.sql.structure import Block, EmitClause
@@ -57,6 +58,7 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     if into is not None:
         context.edits.replace(*into)
     root = scan(text)
+    context.tables = TableBlocks(text, root, binder.entry)
     if streaming:
         context.live.start(root, partial(is_operator, context))
     result, every = Result(), None

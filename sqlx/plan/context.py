@@ -12,6 +12,7 @@ from sqlx.bind.scope import RelationScope
 from sqlx.plan.live_reads import LiveReads
 from sqlx.plan.nodes import Fragment, Operator, PlanNode
 from sqlx.plan.subquery_text import stands_in
+from sqlx.plan.table_reads import TableBlocks
 from sqlx.sql.edits import Edits
 from sqlx.sql.structure import Level, Relation
 
@@ -38,6 +39,7 @@ class Context:
         nodes: the plan's nodes by name, in the order in which they were made.
         notes: sentences that a user should read: defaults that could surprise.
         live: the live reads of the statement.
+        tables: which of its blocks read tables.
     """
 
     text: str
@@ -47,6 +49,7 @@ class Context:
     nodes: dict[str, PlanNode] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     live: LiveReads = field(init=False)
+    tables: TableBlocks = field(init=False)
 
     def __post_init__(self) -> None:
         self.edits = Edits(self.text)

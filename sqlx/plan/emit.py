@@ -12,8 +12,9 @@ from sqlx.plan.context import Context
 from sqlx.plan.select_list import Grouping
 from sqlx.sql.intervals import duration
 from sqlx.sql.structure import Block, EmitClause, QueryTail
+from udtf.aggregates import Aggregate
 from udtf.operators.suppress.logic import SuppressConfig
-from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 
 
 def check_emission(context: Context, block: Block, tail: QueryTail, grouping: Grouping | None) -> None:
@@ -31,7 +32,8 @@ def check_emission(context: Context, block: Block, tail: QueryTail, grouping: Gr
     if emit is not None:
         _check_options(text, emit, has_window)
     is_final = emit is not None and emit.kind == "final"
-    if context.streaming and grouping is not None and not is_final and not is_outermost(block):
+    reads_tables = block.span.start in context.tables.shown  # groups of tables are tables for the block around them
+    if context.streaming and grouping is not None and not (is_final or is_outermost(block) or reads_tables):
         span = emit.span if emit is not None else tail.grouping or block.select or block.span
         raise BindError("EMIT.INNER_CHANGES", text, span.pair)
     if emit is not None and not is_outermost(block) and not (is_final and has_window):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.errors import PySparkException
 
@@ -20,13 +22,19 @@ from sqlx.plan.keyed_join import Inputs, any_right, needed_columns, upsert_side,
 from sqlx.plan.live_reads import check_live_left
 from sqlx.plan.nodes import KeyedJoin, Source
 from sqlx.plan.replaced_join import ReplacedJoin, restored
+from sqlx.plan.select_list import groups
 from sqlx.plan.subquery_text import merge_using, operand_start, read_by_left, with_clause
+from sqlx.plan.table_changes import read_table
+from sqlx.plan.table_join import TableJoinBuilder, merged_columns
 from sqlx.plan.table_lookup import TableLookupBuilder
+from sqlx.plan.table_reads import ShownTable
+from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, FromItem, Join, Level, Relation
 from sqlx.sql.tokens import Span
 from sqlx.sql.windows import bounded_windows
 
-Builder = AsOfJoinBuilder | TableLookupBuilder
+Builder = AsOfJoinBuilder | TableLookupBuilder | TableJoinBuilder
+NewBuilder = Callable[[Context, Join, Inputs], Builder]
 
 
 @dataclass
@@ -42,6 +50,7 @@ class FromCompiler:
         before: the relations of the FROM items that are done.
         arrival: what the rows of the FROM item at hand carry along, where it is live.
         first_row_order: the same of the first item.
+        table: what the joins of tables show that are done.
     """
 
     context: Context
@@ -50,9 +59,14 @@ class FromCompiler:
     before: list[FromRelation] = field(default_factory=list)
     arrival: RowOrder | None = None
     first_row_order: RowOrder | None = None
+    table: ShownTable = field(init=False)
 
     def compile(self) -> FromCompiler:
         """Compile its items, left to right."""
+        if self.context.streaming and self.context.tables.reads(self.block):
+            self._check_live()
+            self.context.tables.shown[self.block.span.start] = self._tables(self.block.items[0])
+            return self
         for item in self.block.items:
             self.before = [*self.before, *self._item(item)]
             self.first_row_order = self.arrival if item is self.block.items[0] else self.first_row_order
@@ -121,16 +135,18 @@ class FromCompiler:
             right = reader.read(join.relation, self.block.level)
         else:
             right = any_right(self.context, reader, join.relation, self.block.level)
-        return self._operator(item, join, known, right)
+        return self._operator(item, join, known, right, AsOfJoinBuilder)
 
-    def _operator(self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide) -> list[FromRelation]:
+    def _operator(
+        self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide, new_builder: NewBuilder
+    ) -> list[FromRelation]:
         context, start = self.context, operand_start(self.block, item)
         if start != item.start:  # LATERAL looks back: what it sees goes into the operator
             known, self.before = [*self.before, *known], []
         relations = [(k.visible.name, k.relation) for k in known]
         check_names(context.text, [*relations, (join.relation.given_name, join.relation)])
         number = context.number(KeyedJoin)
-        builder = self._builder(item, join, known, right)
+        builder = self._builder(item, join, known, right, new_builder)
         inputs = builder.inputs
         if context.streaming and right.entry is not None:
             context.nodes.setdefault(context.binder.live(right.entry).name, Source(right.entry))
@@ -142,19 +158,25 @@ class FromCompiler:
         shown = [(k.visible.name, _shown(k.visible, inputs)) for k in known]
         reason = join.as_of.reason if join.as_of else None
         covered = Span(start, join.span.end)
-        context.edits.replace(covered, restored(number, node, shown, inputs, conditions, reason))
+        merging = merged_columns(builder) if isinstance(builder, TableJoinBuilder) else None
+        context.edits.replace(covered, restored(number, node, shown, inputs, conditions, reason, merging))
         columns = right.columns + ((Column(reason, "string"),) if reason else ())
         merged = frozenset(t.name.lower() for t in join.using)
         seen = (*inputs.left, RelationScope(inputs.right_name, columns, merged=merged))
+        seen, own = (merging.seen(seen), merging.columns) if merging is not None else (seen, ())
+        if isinstance(builder, TableJoinBuilder):
+            self.table = ShownTable(node.table, builder.keys, seen)
         self.joins = [s for s in self.joins if not covered.start <= s.span.start < covered.end]
-        self.joins.append(ReplacedJoin(covered, number, node.columns, seen, item is self.block.items[0]))
+        self.joins.append(ReplacedJoin(covered, number, (*node.columns, *own), seen, item is self.block.items[0]))
         return [FromRelation(relation) for relation in seen]
 
-    def _builder(self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide) -> Builder:
+    def _builder(
+        self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide, new_builder: NewBuilder
+    ) -> Builder:
         """The join's builder with its condition read, and its inputs down to the columns that are needed."""
         try:
             inputs = self._inputs(item, join, known, right)
-            builder = builder_of(join)(self.context, join, inputs)
+            builder = new_builder(self.context, join, inputs)
             builder.read()
         except PySparkException as error:
             raise explain_binding_error(error, self.context.text, self.block, join, self.context.binder) from None
@@ -192,12 +214,57 @@ class FromCompiler:
     def _lookup(self, item: FromItem, join: Join, known: list[FromRelation]) -> list[FromRelation] | None:
         """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
         entry = self.context.table(join.relation, self.block.level)
-        return None if entry is None else self._operator(item, join, known, upsert_side(self.context, entry, join))
+        if entry is None:
+            return None
+        return self._operator(item, join, known, upsert_side(self.context, entry, join), TableLookupBuilder)
 
+    # tables
 
-def builder_of(join: Join) -> type[Builder]:
-    """The builder of the operator that a join is."""
-    return AsOfJoinBuilder if join.as_of is not None else TableLookupBuilder
+    def _check_live(self) -> None:
+        """On Spark a live query reads one table as it is.
+
+        Raises:
+            UnsupportedError: it does more with tables.
+        """
+        item, text = self.block.items[0], self.context.text
+        inner = self.context.tables.query_of(item.relation, self.block.level)
+        is_more = item.joins or inner is not None or groups(text, self.block, read_tail(text, self.block))
+        if self.context.carries and is_more:
+            place = item.joins[0].span if item.joins else item.relation.span
+            raise UnsupportedError("TABLE.LIVE", text, place.pair)
+
+    def _tables(self, item: FromItem) -> ShownTable:
+        """Compile the FROM clause of a block that reads tables."""
+        known = self._table(item.relation)
+        relations = [FromRelation(known.relations[0], item.relation)]
+        for join in item.joins:
+            right = self._table(join.relation)
+            builder = partial(TableJoinBuilder, left=known, right=right)
+            relations = self._operator(item, join, relations, self._side(join.relation, right), builder)
+            known = self.table
+        return known
+
+    def _table(self, relation: Relation) -> ShownTable:
+        """Read a table: a definition by its changes, a query as it was compiled."""
+        context, level = self.context, self.block.level
+        inner = context.tables.query_of(relation, level)
+        if inner is None:
+            return read_table(context, self.block, relation)
+        prefix = with_clause(context.text, context.edits, level, relation.span)
+        name = relation.given_name
+        alias = "" if relation.visible_name is not None else f" AS {name}"
+        columns = context.columns_of(f"{prefix}SELECT `{name}`.* FROM {context.edits.render(relation.span)}{alias}")
+        return context.tables.results[inner.blocks[0].span.start].as_relation(RelationScope(name, columns))
+
+    def _side(self, relation: Relation, table: ShownTable) -> RightSide:
+        """A table as the right side of a join."""
+        context = self.context
+        prefix = with_clause(context.text, context.edits, self.block.level, relation.span)
+        sql = f"{prefix}SELECT * FROM {context.edits.render(relation.span)}"
+        shown = [min((column for _, column in key.names), default=None) for key in table.keys]
+        names = table.entry.keys if table.entry is not None else [column or "its key" for column in shown]
+        keys = tuple(zip(names, shown, strict=True))
+        return RightSide(sql, table.relations[0].columns, (), keys, None, table.name)
 
 
 def is_operator(context: Context, join: Join, level: Level) -> bool:

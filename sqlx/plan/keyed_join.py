@@ -189,7 +189,7 @@ class KeyedJoinBuilder:
                 self.scope.references(conjunct.tokens)  # names first: an unknown one is the better message
                 if not (conjunct.operator in ("=", "<=>") and self._equality(conjunct)):
                     self.further(conjunct)
-        if self.join.on is not None and not self.parts.left_keys and self.inputs.right.entry is None:
+        if self.join.on is not None and not self.parts.left_keys and not self.inputs.right.keys:
             self._check_equality()
 
     def _check_equality(self) -> None:
@@ -230,7 +230,7 @@ class KeyedJoinBuilder:
             left, right = right, left
         if self.sides(right) != {"right"} or "right" in self.sides(left):
             return False
-        has_table = self.inputs.right.entry is not None
+        has_table = bool(self.inputs.right.keys)
         if not (self._is_key(right) if has_table else self.sides(left)):  # a table's key may equal a constant, too
             return False
         if conjunct.operator == "<=>":

@@ -10,7 +10,9 @@ from catalog.entries import Column, Entry
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.deduplicate.config import DeduplicateConfig
 from udtf.operators.suppress.logic import SuppressConfig
+from udtf.operators.table_aggregate.logic import TableAggregateConfig
 from udtf.operators.table_changes.logic import TableChangesConfig
+from udtf.operators.table_join.logic import TableJoinConfig
 from udtf.operators.table_lookup.logic import TableLookupConfig
 from udtf.operators.window_aggregate.config import WindowAggregateConfig
 
@@ -59,7 +61,14 @@ class Fragment(PlanNode):
 
 Places = tuple[tuple[str, tuple[int, int]], ...]
 Config = (
-    AsOfJoinConfig | TableLookupConfig | DeduplicateConfig | WindowAggregateConfig | TableChangesConfig | SuppressConfig
+    AsOfJoinConfig
+    | TableLookupConfig
+    | DeduplicateConfig
+    | WindowAggregateConfig
+    | TableAggregateConfig
+    | TableChangesConfig
+    | TableJoinConfig
+    | SuppressConfig
 )
 
 
@@ -122,7 +131,7 @@ class Operator(PlanNode):
 
 @dataclass(frozen=True)
 class KeyedJoin(Operator):
-    """What the joins of a stream with a table have in common.
+    """What joins by key have in common.
 
     Attributes:
         left, right: the inputs, see the joins.
@@ -134,7 +143,7 @@ class KeyedJoin(Operator):
     name: str
     left: Fragment
     right: Fragment
-    config: AsOfJoinConfig | TableLookupConfig
+    config: AsOfJoinConfig | TableLookupConfig | TableJoinConfig
     columns: tuple[Column, ...]
     table: str
     late_to: str | None = None
@@ -217,6 +226,36 @@ class TableLookup(KeyedJoin):
 
 
 @dataclass(frozen=True)
+class TableJoin(KeyedJoin):
+    """Two tables joined by key, kept up to date (KIP-914, semantics.md 8, 9).
+
+    Both sides have columns ``__k0 …`` by which they meet, then payload ``_l0 …`` and ``_r0 …``; they read tables, so
+    that they come as updates.
+
+    Attributes:
+        keys: where columns of the result are its key: their place, and which column of the key they are.
+    """
+
+    keeps_table: ClassVar[bool] = True
+
+    config: TableJoinConfig
+    keys: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def matched(self) -> str:
+        """The result column's test for a match: the last of the right payload is a flag where it is asked for."""
+        return f"{self.config.right_columns[-1]} IS NOT NULL"
+
+    @property
+    def late_tables(self) -> tuple[str | None, ...]:
+        return (None, None)  # what is refused was refused before it
+
+    @property
+    def gives_changes(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class OneInput(Operator):
     """What operators of one input have in common.
 
@@ -227,7 +266,7 @@ class OneInput(Operator):
 
     name: str
     input: Fragment
-    config: DeduplicateConfig | WindowAggregateConfig | TableChangesConfig | SuppressConfig
+    config: DeduplicateConfig | WindowAggregateConfig | TableAggregateConfig | TableChangesConfig | SuppressConfig
     columns: tuple[Column, ...]
     table: str
     late_to: str | None = None
@@ -269,7 +308,7 @@ class TableOperator(OneInput):
 
     keeps_table: ClassVar[bool] = True
 
-    config: WindowAggregateConfig | TableChangesConfig
+    config: WindowAggregateConfig | TableAggregateConfig | TableChangesConfig
 
     @property
     def key_columns(self) -> int:
@@ -301,6 +340,25 @@ class Aggregation(TableOperator):
     @property
     def key_columns(self) -> int:
         return self.config.n_keys + 2 * (self.config.window.kind != "none")
+
+
+@dataclass(frozen=True)
+class TableAggregation(TableOperator):
+    """Groups of a table's rows, kept up to date (KIP-914, semantics.md 10).
+
+    Its input reads a table, so that it comes as updates; it has columns ``__k0 …``, per aggregate ``__a<n>_0 …`` and
+    ``__a<n>_f``?; its result ``__k0 …``, ``__a0 …``.
+
+    Attributes:
+        calls: per aggregate of kind 'rows' the call over its argument columns, else None.
+    """
+
+    config: TableAggregateConfig
+    calls: tuple[str | None, ...] = ()
+
+    @property
+    def gives_changes(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)

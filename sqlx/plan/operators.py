@@ -16,7 +16,17 @@ from importlib import import_module
 from typing import Any, Literal, get_args
 
 from sqlx.errors import UnsupportedError
-from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Operator, Suppress, TableChanges, TableLookup
+from sqlx.plan.nodes import (
+    Aggregation,
+    AsOfJoin,
+    Deduplicate,
+    Operator,
+    Suppress,
+    TableAggregation,
+    TableChanges,
+    TableJoin,
+    TableLookup,
+)
 
 Executor = Literal["batch", "text", "live", "replay", "explain"]
 
@@ -40,6 +50,8 @@ def _never(reason: str) -> Missing:
 
 _LIVE_ONLY = _never("bounded rows have one current state, which plain Spark SQL reads")
 _ALL_FINAL = _never("over bounded rows every result is final, and none waits")
+
+_TABLES_LIVE = Missing("notyet", "over live Spark only reads of one table are kept up to date so far")
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,26 @@ DESCRIPTORS = (
         live="sqlx.spark.stream:table_changes",
         replay="sqlx.replay.hosts:table_changes",
         explain="sqlx.sessions.explain:table_changes",
+    ),
+    Descriptor(
+        name="table_join",
+        node=TableJoin,
+        clauses=("JOIN", "LEFT JOIN", "FULL JOIN"),
+        batch=_LIVE_ONLY,
+        text=_LIVE_ONLY,
+        live=_TABLES_LIVE,
+        replay="sqlx.replay.hosts:table_join",
+        explain="sqlx.sessions.explain:table_join",
+    ),
+    Descriptor(
+        name="table_aggregate",
+        node=TableAggregation,
+        clauses=("GROUP BY",),
+        batch=_LIVE_ONLY,
+        text=_LIVE_ONLY,
+        live=_TABLES_LIVE,
+        replay="sqlx.replay.hosts:table_aggregate",
+        explain="sqlx.sessions.explain:table_aggregate",
     ),
     Descriptor(
         name="suppress",

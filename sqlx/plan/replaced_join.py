@@ -10,7 +10,8 @@ from sqlx.bind.right_side import stars
 from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.keyed_join import Inputs
-from sqlx.plan.nodes import AsOfJoin, TableLookup
+from sqlx.plan.nodes import AsOfJoin, TableJoin, TableLookup
+from sqlx.plan.table_join import MergedColumns
 from sqlx.sql.edits import Edits
 from sqlx.sql.structure import Block, FromItem
 from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
@@ -21,13 +22,14 @@ _BEFORE_OPERANDS = frozenset(
 )
 
 
-def restored(
+def restored(  # noqa: PLR0913  # what stands in a join's place is made of all that the join has
     number: int,
-    node: AsOfJoin | TableLookup,
+    node: AsOfJoin | TableJoin | TableLookup,
     left: list[tuple[str, list[tuple[int, Column]]]],
     inputs: Inputs,
     conditions: list[str],
     reason: str | None,
+    merged: MergedColumns | None = None,
 ) -> str:
     """What replaces ``left JOIN right AS OF …`` in the FROM clause.
 
@@ -38,18 +40,20 @@ def restored(
         inputs: the operator's inputs.
         conditions: ON conjuncts to test on the picked version.
         reason: name of the reason column that was asked for, or None.
+        merged: the columns that belong to neither side.
     """
     alias = f"__sqlx_op{number}"
     views = [_lateral(alias, name, [(f"_l{n}", c.name) for n, c in columns]) for name, columns in left]
     right = [(f"_r{n}", c.name) for n, c in enumerate(inputs.right_needed)]
     plain_right = _lateral(alias, inputs.right_name, right)
-    source = f"{node.name} AS {alias}"
+    source = f"{node.name if merged is None else merged.source(node.name)} AS {alias}"
     if conditions:
         condition = " AND ".join(f"({c})" for c in conditions)
         source = _tested(node, alias, "".join([*views, plain_right]), condition)
     if reason is not None:
         right.append(("__reason", reason))
-    return source + "".join(views) + _lateral(alias, inputs.right_name, right)
+    shown = source + "".join(views) + _lateral(alias, inputs.right_name, right)
+    return shown if merged is None else shown + merged.lateral(alias)
 
 
 def _lateral(alias: str, name: str, columns: list[tuple[str, str]]) -> str:
@@ -59,7 +63,7 @@ def _lateral(alias: str, name: str, columns: list[tuple[str, str]]) -> str:
     return f" CROSS JOIN LATERAL (SELECT {items}) AS {quoted(name)}"
 
 
-def _tested(node: AsOfJoin | TableLookup, alias: str, laterals: str, condition: str) -> str:
+def _tested(node: AsOfJoin | TableJoin | TableLookup, alias: str, laterals: str, condition: str) -> str:
     """The result with the further conditions tested: an inner join drops the row, a left join unmatches it.
 
     ::

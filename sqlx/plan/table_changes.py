@@ -13,42 +13,47 @@ from catalog.entries import Column, Entry
 from catalog.relations import alias_text
 from sqlx.bind.comparison import check_collation
 from sqlx.bind.reads import live_read
-from sqlx.bind.scope import name_chains
+from sqlx.bind.scope import RelationScope
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission, is_outermost
 from sqlx.plan.keyed_join import live_retention_us, retention_notes, with_row_order
 from sqlx.plan.nodes import Result, Source, TableChanges
-from sqlx.plan.select_list import Item, select_items
+from sqlx.plan.select_list import select_items
+from sqlx.plan.table_reads import KeyColumn, ShownTable, TableQuery
+from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, QueryTail, Relation
 from sqlx.sql.tokens import Span, quoted
 from udtf.operators.table_changes.logic import TableChangesConfig
 
 
-def table_of(context: Context, block: Block) -> Entry | None:
-    """The temporal table whose rows a block shows, with nothing else beside it."""
+def table_of(context: Context, block: Block) -> ShownTable | None:
+    """The table that a block shows: live what its FROM clause was compiled to, else a definition by itself."""
+    if context.streaming:
+        return context.tables.shown.get(block.span.start)
     if len(block.items) != 1 or block.items[0].joins:
         return None
     entry = context.table(block.items[0].relation, block.level)
-    return entry if entry is not None and entry.is_table else None
+    is_table = entry is not None and entry.is_table
+    return ShownTable(entry.name, (), (), entry.kind == "versioned", entry) if entry is not None and is_table else None
 
 
-def check_every(context: Context, tail: QueryTail, entry: Entry | None) -> None:
-    """Updates of an upsert table can wait: nothing else that is not grouped has any, or they may not (3.1).
+def check_every(context: Context, tail: QueryTail, table: ShownTable | None) -> None:
+    """Updates of a table can wait: those of a versioned one may not (3.1), and nothing else has any.
 
     Raises:
         BindError: EMIT EVERY is after something else.
     """
-    if tail.emit is not None and tail.emit.kind == "every" and (entry is None or entry.kind != "upsert"):
-        condition = "EMIT.EVERY_STREAM" if entry is None else "EMIT.EVERY_VERSIONED"
-        raise BindError(condition, context.text, tail.emit.head.pair, name=entry.name if entry else "")
+    if tail.emit is not None and tail.emit.kind == "every" and (table is None or table.is_versioned):
+        condition = "EMIT.EVERY_STREAM" if table is None else "EMIT.EVERY_VERSIONED"
+        raise BindError(condition, context.text, tail.emit.head.pair, name=table.name if table else "")
 
 
 def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result | None:
-    """Compile a live block that groups nothing: it shows rows of a stream, or of a table as they change.
+    """Compile a live block that groups nothing: it shows rows of a stream, or of tables as they change.
 
     Returns:
-        What the query's result is; None where no table is shown.
+        What the query's result is; None where no table is shown, or the block is not the query.
 
     Raises:
         TemporalSqlError: its EMIT does not fit it.
@@ -57,45 +62,75 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
     windows = next((item.relation.windows for item in block.items if item.relation.windows is not None), None)
     if windows is not None:
         raise BindError("WINDOW.RELATION_UNGROUPED", context.text, windows.call.span.pair, name=windows.name.upper())
-    entry = table_of(context, block)
-    check_every(context, tail, entry)
-    if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and entry is None:
+    table = table_of(context, block)
+    check_every(context, tail, table)
+    if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and table is None:
         shape, span = tail.emit.shape.upper(), tail.emit.options["AS"]
         raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", context.text, span.pair, mode=f"AS {shape}")
-    # A versioned table that another query reads may be the right side of an AS OF join: its versions, not its changes.
-    shows_changes = entry is not None and (entry.kind == "upsert" or is_outermost(block))
-    result = _table(context, block, tail, entry) if shows_changes and entry is not None and block.select else None
+    result = _table(context, block, tail, table) if table is not None else None
     for span in tail.ours:
         context.edits.replace(span, "")
     return result
 
 
-def _table(context: Context, block: Block, tail: QueryTail, entry: Entry) -> Result:
-    relation = block.items[0].relation
+def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -> Result | None:
+    """What a block over tables is: the query's result, or a table for the block around it."""
+    places = table.places(select_items(context.text, block.select))
+    if not is_outermost(block):
+        is_versioned = table.is_versioned
+        context.tables.results[block.span.start] = TableQuery(tuple(map(tuple, places)), is_versioned)
+        return None
+    missing = [key for key, found in zip(table.keys, places, strict=True) if not found]
+    if missing:
+        span = block.select or Span(0, 1)
+        raise UnsupportedError("EMIT.KEY_NOT_SELECTED", context.text, span.pair, key=missing[0].shown)
     emit = tail.emit
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
-    node = context.add(_node(context, relation, entry, is_latest_only=shape == "changelog"))
-    shown = [f"_l{n} AS {quoted(column.name)}" for n, column in enumerate(entry.columns)]
-    name = quoted(relation.visible_name or entry.name)
-    context.edits.replace(relation.span, _read_of(node, shown, name))
+    keys = tuple(sorted(place for found in places for place in found))
+    node = next((node for node in context.nodes.values() if isinstance(node, TableChanges)), None)
+    shows_every = table.entry is not None and node is not None and node.shows_every_update
+    around = _around(context, block, tail, table, node) if table.entry is not None and node is not None else ""
+    return Result(shape, keys, filters=tail.where is not None and not shows_every, around=around)
+
+
+def read_table(context: Context, block: Block, relation: Relation) -> ShownTable:
+    """Read a definition by its changes: its updates stand where its name was."""
+    entry = context.table(relation, block.level)
+    assert entry is not None, "a relation of tables is a definition or a query"
+    is_latest_only = not context.tables.shows_every_update or _shape(context, block) == "changelog"
+    node = context.add(_node(context, relation, entry, is_latest_only))
     context.notes += retention_notes(entry)
-    keys = _keys(context, block, entry)
-    around = _around(context, block, tail, entry, _read_of(node, ["__carry", *shown], name))
-    return Result(shape, keys, filters=tail.where is not None and not node.shows_every_update, around=around)
+    names = [token.name for token in relation.columns] or [column.name for column in entry.columns]
+    name = relation.visible_name or entry.name
+    scope = RelationScope(name, tuple(Column(n, c.type) for n, c in zip(names, entry.columns, strict=True)))
+    context.edits.replace(relation.span, _read_of(node, scope, []))
+    shown = {column.name.lower(): n.lower() for n, column in zip(names, entry.columns, strict=True)}
+    keys = tuple(KeyColumn(frozenset({(name.lower(), shown[key.lower()])})) for key in entry.keys)
+    return ShownTable(entry.name, keys, (scope,), entry.kind == "versioned", entry)
 
 
-def _read_of(node: TableChanges, items: list[str], name: str) -> str:
-    return f"(SELECT {', '.join(items)} FROM {node.name}) AS {name}"
+def _shape(context: Context, block: Block) -> str | None:
+    """The shape that the statement's outermost block asks for."""
+    level = block.level
+    while level.parent is not None:
+        level = level.parent
+    emits = [read_tail(context.text, outer).emit for outer in level.blocks]
+    return next((emit.shape for emit in emits if emit is not None), None)
 
 
-def _around(context: Context, block: Block, tail: QueryTail, entry: Entry, read: str) -> str:
-    """The query over `read` once more, with its condition as a column, and what is handed on."""
-    edits = context.edits
-    assert block.select is not None, "the caller has looked"
+def _read_of(node: TableChanges, scope: RelationScope, carried: list[str]) -> str:
+    shown = [f"_l{n} AS {quoted(column.name)}" for n, column in enumerate(scope.columns)]
+    return f"(SELECT {', '.join([*carried, *shown])} FROM {node.name}) AS {quoted(scope.name)}"
+
+
+def _around(context: Context, block: Block, tail: QueryTail, table: ShownTable, node: TableChanges) -> str:
+    """The query once more, with its condition as a column, and what is handed on."""
+    edits, (scope,) = context.edits, table.relations
+    assert block.select is not None, "a block that reads tables has a select list"
     condition = "true" if tail.where is None else edits.render(tail.where)
     select = edits.render(block.select).strip()
-    items = ", ".join(quoted(column.name) for column in entry.columns) if select == "*" else select
-    return f"SELECT {items}, ({condition}) AS __passes, __carry FROM {read}"
+    items = ", ".join(quoted(column.name) for column in scope.columns) if select == "*" else select
+    return f"SELECT {items}, ({condition}) AS __passes, __carry FROM {_read_of(node, scope, ['__carry'])}"
 
 
 def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bool) -> TableChanges:
@@ -133,29 +168,3 @@ def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bo
         tuple(column.name for column in entry.columns),
         tuple(names.index(key.lower()) for key in entry.keys),
     )
-
-
-def _keys(context: Context, block: Block, entry: Entry) -> tuple[int, ...]:
-    """Places of the output columns that are KEYS.
-
-    Raises:
-        UnsupportedError: a key is not selected.
-    """
-    keys = [key.lower() for key in entry.keys]
-    shown: list[str] = []
-    for item in select_items(context.text, block.select):
-        shown += _columns(item, entry)
-    for key in keys:
-        if key not in shown:
-            span = block.select or Span(0, 1)
-            raise UnsupportedError("EMIT.KEY_NOT_SELECTED", context.text, span.pair, key=key)
-    return tuple(n for n, name in enumerate(shown) if name in keys)
-
-
-def _columns(item: Item, entry: Entry) -> list[str]:
-    """The columns that an item shows: a star all, an expression none that has a name here."""
-    if item.tokens[-1].text == "*":
-        return [column.name.lower() for column in entry.columns]
-    chain = next(iter(name_chains(item.tokens)), None)
-    is_column = chain is not None and chain[0] is item.tokens[0] and chain[-1] is item.tokens[-1]
-    return [chain[-1].name.lower() if chain is not None and is_column else ""]

@@ -23,10 +23,11 @@ from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission, config_of, is_outermost
 from sqlx.plan.keyed_join import with_row_order
 from sqlx.plan.live_reads import check_live_left
-from sqlx.plan.nodes import Aggregation, Places, Result
+from sqlx.plan.nodes import Aggregation, Fragment, Places, Result, TableAggregation
 from sqlx.plan.select_list import Grouping, Item, Replaced, Replacer, alias_text, groups, select_items, shown_name
 from sqlx.plan.subquery_text import with_clause
 from sqlx.plan.table_changes import check_every, table_of
+from sqlx.plan.table_reads import ShownTable, TableQuery
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.expressions import (
     AggregateCall,
@@ -40,7 +41,9 @@ from sqlx.sql.expressions import (
 from sqlx.sql.structure import Block, QueryTail, WindowCall
 from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
 from sqlx.sql.windows import BOUNDS, check_bounds, check_partition, window_call
-from udtf.operators.window_aggregate.config import Aggregate, Window
+from udtf.aggregates import Aggregate
+from udtf.operators.table_aggregate.logic import TableAggregateConfig
+from udtf.operators.window_aggregate.config import Window
 
 # The text of a block whose rows are grouped: columns of the operator in place of keys, windows and aggregates.
 
@@ -90,6 +93,16 @@ def result_of(group: Grouped, selected: list[list[Replaced]]) -> Result:
     return Result(shape, keys, filters=group.tail.having is not None)
 
 
+def _key_places(group: Grouped, selected: list[list[Replaced]]) -> tuple[tuple[int, ...], ...]:
+    """Per grouping column the places in the select list that show it as it is."""
+    whole = [
+        (place, pieces[0].number)
+        for place, (item, pieces) in enumerate(zip(group.items, selected, strict=True))
+        if len(pieces) == 1 and pieces[0].span == item.span and pieces[0].kind == "key"
+    ]
+    return tuple(tuple(p for p, key in whole if key == number) for number in range(len(group.grouping.keys)))
+
+
 def _check_keys(group: Grouped, whole: list[Replaced]) -> None:
     """A row that changes is known by its keys: all of them are selected.
 
@@ -108,7 +121,9 @@ def _check_keys(group: Grouped, whole: list[Replaced]) -> None:
         raise UnsupportedError("EMIT.KEY_NOT_SELECTED", text, place, key=missing[0])
 
 
-def rewrite(group: Grouped, node: Aggregation, selected: list[list[Replaced]], having: list[Replaced]) -> str:
+def rewrite(
+    group: Grouped, node: Aggregation | TableAggregation, selected: list[list[Replaced]], having: list[Replaced]
+) -> str:
     """Put the result in place; the query once more with its condition as a column."""
     edits, tail = group.context.edits, group.tail
     for item, pieces in zip(group.items, selected, strict=True):
@@ -331,6 +346,8 @@ def aggregate_block(
     _check_grouped(group, tokenize_span(context.text, tail.having), having)
     node = context.add(_node(group))
     around = rewrite(group, node, selected, [*having, *order])
+    if isinstance(node, TableAggregation) and not is_outermost(block):
+        context.tables.results[block.span.start] = TableQuery(_key_places(group, selected))
     if not (is_outermost(block) and context.streaming):
         return None
     return replace(result_of(group, selected), around=around)
@@ -380,17 +397,17 @@ def _check_grouped(group: Grouped, tokens: tuple, pieces: list[Replaced]) -> Non
 # the node
 
 
-def _node(group: Grouped) -> Aggregation:
+def _node(group: Grouped) -> Aggregation | TableAggregation:
     context, calls = group.context, group.replacer.calls
-    window = group.grouping.window
+    is_table = group.block.span.start in context.tables.shown
     keys = [context.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys]
     items = [f"{key} AS __k{n}" for n, key in enumerate(keys)]
-    items += [f"{_time(group)} AS __time"] if window else _event_time(group)
+    items += [] if is_table else [f"{_time(group)} AS __time"] if group.grouping.window else _event_time(group)
     arguments = [_arguments(group, call) for call in calls]
     for n, (call, found) in enumerate(zip(calls, arguments, strict=True)):
         items += [f"{argument} AS __a{n}_{m}" for m, argument in enumerate(found)]
         items += [f"{context.edits.render(call.filter)} AS __a{n}_f"] if call.filter else []
-    payload = _payload(group)
+    payload = () if is_table else _payload(group)
     items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(payload)]
     if context.carries:
         place = group.block.items[0].relation.body
@@ -404,24 +421,56 @@ def _node(group: Grouped) -> Aggregation:
     aggregates = tuple(
         _aggregate(group, n, call, found, types) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
     )
+    texts = tuple(
+        _call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
+    )
+    return (_of_table if is_table else _of_stream)(group, fragment, types, aggregates, payload, texts)
+
+
+def _of_table(
+    group: Grouped, fragment: Fragment, types: dict[str, str], aggregates: tuple[Aggregate, ...],
+    payload: tuple[Column, ...], calls: tuple[str | None, ...],
+) -> TableAggregation:  # fmt: skip
+    window = group.grouping.window
+    if window is not None:
+        raise UnsupportedError("TABLE.WINDOW", group.context.text, window.span.pair, table=_shown(group).name)
+    n_keys = len(group.grouping.keys)
+    shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(n_keys)]
+    shown += [Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)]
+    name = f"__sqlx_agg{group.context.number(Aggregation, TableAggregation)}"
+    config = TableAggregateConfig(n_keys, aggregates)
+    return TableAggregation(
+        name, fragment, config, tuple(shown), _shown(group).name, calls=calls, places=_places(group)
+    )
+
+
+def _shown(group: Grouped) -> ShownTable:
+    return group.context.tables.shown[group.block.span.start]
+
+
+def _of_stream(
+    group: Grouped, fragment: Fragment, types: dict[str, str], aggregates: tuple[Aggregate, ...],
+    payload: tuple[Column, ...], calls: tuple[str | None, ...],
+) -> Aggregation:  # fmt: skip
+    context, window, n_keys = group.context, group.grouping.window, len(group.grouping.keys)
     relation = group.block.items[0].relation
     entry = context.table(relation, group.block.level)
-    config = config_of(context, group.tail, Window() if window is None else window.window, len(keys), aggregates)
+    config = config_of(context, group.tail, Window() if window is None else window.window, n_keys, aggregates)
     config = replace(config, max_future_us=entry.max_future_us if entry is not None else None)
-    shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(len(keys))]
+    shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(n_keys)]
     bound = "timestamp" if context.streaming or window is None else types["__time"]
     shown += [Column("__ws", bound), Column("__we", bound)] if window else []
     shown += [Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)]
     emit = group.tail.emit
     return Aggregation(
-        f"__sqlx_agg{context.number(Aggregation)}",
+        f"__sqlx_agg{context.number(Aggregation, TableAggregation)}",
         fragment,
         config,
         with_row_order(tuple(shown), fragment.columns) if context.carries else tuple(shown),
         ".".join(relation.parts) or "the query",
         group.tail.late_to,
         tuple(column.name for column in payload),
-        tuple(_call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))),
+        calls,
         emit.idle_us if emit is not None and emit.kind == "final" else None,
         places=_places(group),
     )

@@ -19,7 +19,7 @@ from packaging.version import Version
 from sqlglot import exp
 
 from sqlx.errors import RunError, UnsupportedError
-from sqlx.plan.nodes import Aggregation
+from sqlx.plan.nodes import Aggregation, TableAggregation
 from sqlx.replay.duckdb import Engine, duckdb_text, parse_sql
 from sqlx.replay.proven import as_on_spark, family
 from sqlx.replay.types import parse_type, reader_of
@@ -57,7 +57,7 @@ class Evaluator:
             the call, and not the text.
     """
 
-    def __init__(self, engine: Engine, node: Aggregation) -> None:
+    def __init__(self, engine: Engine, node: Aggregation | TableAggregation) -> None:
         self._engine, self._node = engine, node
         types = {column.name: parse_type(column.type) for column in node.input.columns}
         self._kept: dict[int, _Kept] = {}

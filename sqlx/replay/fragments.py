@@ -384,7 +384,8 @@ class FragmentRunner:
         self.reads: dict[str, PlanNode] = {}
         self.tree = parse_sql(fragment.sql).copy()
         if is_bare:
-            self.tree.set("where", None)
+            for where in list(self.tree.find_all(exp.Where)):
+                where.pop()
         drop_unused_ctes(self.tree)
         self._name_reads(reads_table)
         check_stateless(self.tree, lambda table: table.name in self.reads)

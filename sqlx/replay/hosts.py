@@ -18,7 +18,9 @@ from sqlx.plan.nodes import (
     KeyedJoin,
     Operator,
     Suppress,
+    TableAggregation,
     TableChanges,
+    TableJoin,
     TableLookup,
 )
 from sqlx.replay.aggregates import Evaluator
@@ -30,7 +32,9 @@ from udtf.metrics import ALWAYS
 from udtf.operators.as_of_join.logic import AsOfJoinLogic
 from udtf.operators.deduplicate.logic import DeduplicateLogic
 from udtf.operators.suppress.logic import SuppressLogic
+from udtf.operators.table_aggregate.logic import Grouped, GroupedUpdate, TableAggregateLogic
 from udtf.operators.table_changes.logic import TableChangesLogic
+from udtf.operators.table_join.logic import SideUpdate, TableJoinLogic
 from udtf.operators.table_lookup.logic import TableLookupLogic
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Change, Row, Side, Update
@@ -306,13 +310,93 @@ def table_changes(node: TableChanges, tasks: int, engine: Engine) -> Host:
     return _TableChangesHost(node, partial(TableChangesLogic, node.config), tasks, {"L": shape})
 
 
+class UpdateHost(Host):
+    """An operator that reads updates of tables. Nothing goes by stream time, so that one task answers as many."""
+
+    def on_updates(self, side: Side, updates: Sequence[Update]) -> Emission:
+        """Give it the updates of one record, in order; their rows are those of the input's fragment."""
+        (task,) = self.tasks
+        return self.shown_as(task.on_batch([self.update(side, update) for update in updates]))
+
+    def update(self, side: Side, update: Update) -> Any:
+        """The logic's own kind of update."""
+        raise NotImplementedError
+
+
+class _TableJoinHost(UpdateHost):
+    """Where the sides meet, and what a deleted row shows of its key."""
+
+    node: TableJoin
+
+    def update(self, side: Side, update: Update) -> SideUpdate:
+        shape = self.shapes[side]
+        points = self.node.config.is_foreign and side == "L"  # a row that is gone points to nothing
+        shown = (
+            update.new
+            if points
+            else next((row for row in (update.new, update.old, update.gone) if row is not None), None)
+        )
+        key = None if shown is None else shape.row(shown, update.time).key
+        meets = None if key is None or (points and any(value is None for value in key)) else key
+        new = None if update.new is None else shape.row(update.new, update.time).payload
+        assert update.time is not None, "updates of tables have a time"
+        return SideUpdate(side, update.key, update.time, meets, new)
+
+    def shown_as(self, emission: Emission) -> Emission:
+        emission.updates = [update._replace(gone=self._gone(update.key)) for update in emission.updates]
+        return emission
+
+    def _gone(self, key: Values) -> Values:
+        values: list[Any] = [None] * len(self.node.columns)
+        for place, number in self.node.keys:
+            values[place] = key[number]
+        return tuple(values)
+
+
+def table_join(node: TableJoin, tasks: int, engine: Engine) -> Host:
+    """A join of two tables."""
+    del tasks, engine
+    shapes: dict[Side, RowShape] = {
+        "L": RowShape("L", node.left.columns, node.config.left_columns),
+        "R": RowShape("R", node.right.columns, node.config.right_columns),
+    }
+    return _TableJoinHost(node, partial(TableJoinLogic, node.config), 1, shapes)
+
+
+class _TableAggregationHost(UpdateHost):
+    """How the rows of an update are grouped, and what a deleted group shows of its key."""
+
+    def update(self, side: Side, update: Update) -> GroupedUpdate:
+        old, new = (None if row is None else self._grouped(row) for row in (update.old, update.new))
+        assert update.time is not None, "updates of tables have a time"
+        return GroupedUpdate(update.key, update.time, old, new)
+
+    def _grouped(self, values: Values) -> Grouped:
+        row = self.shapes["L"].row(values, None)
+        return Grouped(row.key, row.payload)
+
+    def shown_as(self, emission: Emission) -> Emission:
+        width = len(self.node.columns)
+        emission.updates = [u._replace(gone=u.key + (None,) * (width - len(u.key))) for u in emission.updates]
+        return emission
+
+
+def table_aggregate(node: TableAggregation, tasks: int, engine: Engine) -> Host:
+    """An aggregation of a table."""
+    del tasks
+    shape = RowShape("L", node.input.columns, _named(node.input.columns, "__a"))
+    new_logic = partial(TableAggregateLogic, node.config, Evaluator(engine, node))
+    return _TableAggregationHost(node, new_logic, 1, {"L": shape})
+
+
 class SuppressHost(Host):
     """A key's updates are those of one task of the operator before it."""
 
     node: Suppress
 
-    def on_updates(self, updates: Sequence[Update]) -> Emission:
+    def on_updates(self, side: Side, updates: Sequence[Update]) -> Emission:
         """Give updates to their tasks, in order."""
+        del side
         table = self.node.updates_of
         types = [parse_type(column.type) for column in table.input.columns if column.name in self._key_names]
         found = []

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
+from sqlglot import exp
+
 from catalog.definitions import name_text
 from catalog.entries import Entry
 from catalog.relations import alias_text
@@ -18,7 +20,7 @@ from sqlx.errors import RunError
 from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source, TableChanges
 from sqlx.plan.operators import function_of
 from sqlx.replay.fragments import FragmentRunner, refuse
-from sqlx.replay.hosts import ALWAYS_COUNTED, Host, SuppressHost, changes_of
+from sqlx.replay.hosts import ALWAYS_COUNTED, Host, SuppressHost, UpdateHost, changes_of
 from sqlx.replay.script import Script
 from sqlx.replay.types import Values, from_micros, to_micros
 from udtf.errors import OperatorError
@@ -121,7 +123,10 @@ class Topology:
         self._on_change = on_change
         self._now_ms = 0
         self._last_ms: dict[PlanNode, int] = {}
-        self._read(script.plan.root, lambda values, origin: on_change("insert", values, origin.time))
+        if reads_changes(script.plan.root):
+            self._read_updates(script.plan.root, self._on_result)
+        else:
+            self._read(script.plan.root, lambda values, origin: on_change("insert", values, origin.time))
 
     def process(self, entry: Entry, values: Values) -> None:
         """Take one record of a source."""
@@ -170,17 +175,16 @@ class Topology:
         """Let a fragment read its relations, and give its rows to the sink."""
         runner = self.script.runner(fragment, feeds_table)
         for read, node in runner.reads.items():
-            if isinstance(node, Operator) and node.gives_changes:
-                self._read_updates(fragment, self._on_result)
-            else:
-                self._outlet(node).add(feeds_table, runner, read, sink)
+            self._outlet(node).add(feeds_table, runner, read, sink)
 
     def _read_updates(self, fragment: Fragment, sink: UpdateSink) -> None:
         """Let a fragment read the one table whose updates it shows."""
         runner, bare = self.script.runner(fragment), self.script.runner(fragment, is_bare=True)
+        if len(runner.reads) != 1:
+            refuse("A query over a table that changes and something else beside it")
         ((read, node),) = runner.reads.items()
-        drops_nothing = isinstance(node, TableChanges) and node.shows_every_update
-        filters = runner.tree.args.get("where") is not None and not drops_nothing
+        drops_nothing = isinstance(node, TableChanges) and node.config.is_versioned  # 5.4
+        filters = runner.tree.find(exp.Where) is not None and not drops_nothing
         self._outlet(node).of_updates.append(UpdateReader(runner, bare, read, filters, sink))
 
     def _outlet(self, node: PlanNode) -> Outlet:
@@ -201,7 +205,7 @@ class Topology:
         self.sources[entry.name] = self.outlets[node], self.script.runner(clock, reads_table=True)
         derived = self.script.derived.get(entry.name.lower())
         if derived is not None:
-            if any(isinstance(node, Operator) and node.gives_changes for node in derived.inputs):
+            if reads_changes(derived):
                 refuse(f"The table `{entry.name}`, which reads another one by its changes,")
             self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
 
@@ -209,11 +213,13 @@ class Topology:
         """Make the operator's host, and let its inputs be read: the stream first, then the table."""
         with self.script.pointing():
             host = self.hosts[node] = function_of(node, "replay")(node, self.tasks, self.script.engine)
-        if isinstance(host, SuppressHost):
-            self._read_updates(host.node.input, partial(self._suppress, host))
-            return
         for number, fragment in enumerate(node.inputs):
             is_table = number > 0
+            if isinstance(host, (SuppressHost, UpdateHost)):
+                self._read_updates(fragment, partial(self._on_updates, host, "R" if is_table else "L"))
+                continue
+            if reads_changes(fragment):
+                refuse("A read of a table that changes as if its rows were those of a stream")
             sink = partial(
                 self._on_row,
                 host,
@@ -234,10 +240,10 @@ class Topology:
             self.late.append(_late(row, origin.row if reads_source else host.shown(side, values)))
         self.outlets[host.node].deliver_all(emission)
 
-    def _suppress(self, host: SuppressHost, updates: list[Update]) -> None:
+    def _on_updates(self, host: SuppressHost | UpdateHost, side: Side, updates: list[Update]) -> None:
         self._last_ms[host.node] = self._now_ms
         try:
-            emission = host.on_updates(updates)
+            emission = host.on_updates(side, updates)
         except OperatorError as error:
             self._refuse(error, host.node)
         self.outlets[host.node].deliver_all(emission)
@@ -257,6 +263,11 @@ class Topology:
         result = self.script.plan.result
         for change in changes_of(updates, result.shape, result.keys):
             self._on_change(change.op, change.values, change.time)
+
+
+def reads_changes(fragment: Fragment) -> bool:
+    """Whether rows that a fragment reads change."""
+    return any(isinstance(node, Operator) and node.gives_changes for node in fragment.inputs)
 
 
 def _late(late: LateRow, row: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from sqlx.plan.nodes import (
     PlanNode,
     Source,
     Suppress,
+    TableAggregation,
     TableChanges,
+    TableJoin,
     TableLookup,
 )
 from sqlx.plan.operators import function_of
@@ -149,6 +151,37 @@ def table_changes(node: TableChanges, shown: Shown) -> Explained:
         facts.append(("out of order", "left out" if config.is_latest_only else "sent, the current row stays"))
         facts += [] if config.retention_us is None else [("history", duration(config.retention_us))]
     return Explained(f"the changes of the {'versioned' if config.is_versioned else 'upsert'} table {node.table}", facts)
+
+
+def table_join(node: TableJoin, shown: Shown) -> Explained:
+    """A join of two tables: by which keys, what it keeps, and that its result is an unversioned table (3.2)."""
+    del shown
+    config = node.config
+    meets = (
+        "a foreign key: an update of the right side changes every row that points to it"
+        if config.is_foreign
+        else ("the keys of both")
+    )
+    facts: Facts = [("by", meets), ("keeps", _KEEPS[config.join]), ("state", "the current rows of both sides")]
+    return Explained(f"join of the tables {node.table}; the result is an upsert table", facts)
+
+
+_KEEPS = {
+    "inner": "rows with a match alone",
+    "left": "rows of the left side without a match too",
+    "full": "rows of both sides without a match too",
+}
+
+
+def table_aggregate(node: TableAggregation, shown: Shown) -> Explained:
+    """An aggregation of a table: what an update does, and what is kept for that."""
+    del shown
+    facts: Facts = [
+        ("an update", "leaves its old group, then enters its new one"),
+        ("a group", "is deleted with its last row" if node.config.n_keys else "of all rows, always there"),
+        ("state", "the rows of each group, and its greatest time"),
+    ]
+    return Explained(f"groups of the table {node.table}; the result is an upsert table", facts)
 
 
 def window_aggregate(node: Aggregation, shown: Shown) -> Explained:

@@ -75,8 +75,6 @@ HINT: Write the columns with their types after the name: CREATE … orders (id I
     STREAM + "SELECT id FROM orders WHERE id IN (SELECT id FROM orders)": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] A subquery in an expression over a live stream is not supported here. SQLSTATE: 0A000
 {HINT}""",
-    TABLE + "SELECT ccy, count(*) AS n FROM rates GROUP BY ccy": """
-[UNSUPPORTED.STREAM_FRAGMENT] A plain read of the table `rates` over a live stream is not supported here.""",
     STREAM + TABLE + "SELECT o.id, r.rate FROM orders o JOIN rates r ON o.ccy = r.ccy": """
 [UNSUPPORTED.VERSIONED_PLAIN_JOIN] A plain JOIN of a stream with the versioned table `rates` could mean two things:""",
 }

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.oracle.window_aggregate import sliding_windows
 from tests.properties.test_window_aggregate_stream import AGGREGATES, KEYS, ONLY_BY_RECORD, names_of, plain, table_of
+from udtf.aggregates import Aggregate, new_accumulator
 from udtf.errors import OperatorError
 from udtf.operators.window_aggregate import batch as window_aggregate_table
-from udtf.operators.window_aggregate.aggregates import new_accumulator
 from udtf.operators.window_aggregate.batch import sliding_members, sliding_table
-from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig, uncompiled_aggregates
+from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig, uncompiled_aggregates
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Row
 

@@ -12,9 +12,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.oracle.window_aggregate import duckdb_sql, reference
+from udtf.aggregates import Aggregate
 from udtf.errors import OperatorError
 from udtf.operators.suppress.logic import SuppressConfig, SuppressLogic
-from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Row
 

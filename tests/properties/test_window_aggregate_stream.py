@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from udtf.aggregates import Aggregate
 from udtf.errors import OperatorError
 from udtf.operators.window_aggregate import spill as window_aggregate_stream_cold
 from udtf.operators.window_aggregate import store as window_aggregate_stream_store
-from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig, is_compiled
+from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig, is_compiled
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.operators.window_aggregate.row_by_row import RecordStream
 from udtf.operators.window_aggregate.stream import WindowAggregateStream

@@ -20,7 +20,7 @@ from sqlx.replay.aggregates import Evaluator
 from sqlx.replay.duckdb import Engine
 from tests.harness.engines import Trial, agree, signatures_of, trials
 from tests.harness.slt_live import SETTINGS
-from udtf.operators.window_aggregate.config import Aggregate
+from udtf.aggregates import Aggregate
 
 LIST = Path(listed.__file__).with_name("proven.json")
 DATA = Path(__file__).parents[1] / "data" / "spark_expressions.txt"

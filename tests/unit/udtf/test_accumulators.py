@@ -9,9 +9,8 @@ from decimal import Decimal
 
 import pytest
 
+from udtf.aggregates import Aggregate, new_accumulator
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate.aggregates import new_accumulator
-from udtf.operators.window_aggregate.config import Aggregate
 
 NAN = math.nan
 # function, arguments of the rows, result; options of the aggregate.

@@ -6,8 +6,9 @@ import math
 
 import pytest
 
+from udtf.aggregates import Aggregate
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic, cumulate_bounds, time_bounds
 from udtf.record import Change, LateRow, Row, Update
 

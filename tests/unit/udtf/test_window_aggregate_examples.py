@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from udtf.aggregates import Aggregate
 from udtf.errors import OperatorError
 from udtf.operators.suppress.logic import SuppressConfig, SuppressLogic
 from udtf.operators.table_changes.logic import TableChangesConfig, TableChangesLogic
-from udtf.operators.window_aggregate.config import Aggregate, Window, WindowAggregateConfig
+from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Row, Update
 

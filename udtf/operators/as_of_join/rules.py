@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from udtf.metrics import UNMATCHED
-from udtf.rules import distance, is_behind
+from udtf.rules import FARTHEST, distance, is_behind
 
 BACKWARD: Final = 0
 FORWARD: Final = 1
@@ -134,8 +134,10 @@ def pick(
             after = last_known(tree, after, first_after(times, after, high, times[after]) - 1, known)
     if before < 0 or after < 0:
         return max(before, after)
-    # A tie goes backward (C1).
-    return after if distance(spots[after], spot) < distance(spots[before], spot) else before
+    to_after, to_before = distance(spots[after], spot), distance(spots[before], spot)
+    if to_after == to_before == FARTHEST:  # both as far as can be said: the sum of such ends does fit
+        return after if spots[after] + spots[before] < spot + spot else before
+    return after if to_after < to_before else before  # a tie goes backward (C1)
 
 
 def match_outcome(is_tombstone: Any, passes: Any, apart: Any, tolerance: Any) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from udtf.operators.window_aggregate.config import Aggregate
+    from udtf.aggregates import Aggregate
 
 _EXACT: Final = Context(prec=80)
 _FITS: Final = 2**47  # 20,000 of these are less than 64 bits

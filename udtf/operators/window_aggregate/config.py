@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from udtf.aggregates import Aggregate
 from udtf.errors import OperatorError, require
 from udtf.operators.window_aggregate import folds, loops
 from udtf.operators.window_aggregate.loops import Shape
@@ -63,27 +64,6 @@ class Window:
         """
         if not self.fits(time_us, time_us):
             raise OperatorError.window_overflow(self.size_us)
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """One aggregate function of the query.
-
-    Attributes:
-        function: its name in lower case, as `count`; 'rows' where its rows are kept for the engine to compute it.
-        arguments: how many argument columns it has, `__a<n>_0 ..`; count(*) has none.
-        distinct: of equal arguments only the first counts.
-        ignore_nulls: first, last: look for values that are not NULL.
-        has_filter: only rows whose column `__a<n>_f` is true count.
-        type: Spark's name of the result's type, as `bigint` or `decimal(20,2)`.
-    """
-
-    function: str
-    arguments: int = 0
-    distinct: bool = False
-    ignore_nulls: bool = False
-    has_filter: bool = False
-    type: str = "bigint"
 
 
 @dataclass(frozen=True)

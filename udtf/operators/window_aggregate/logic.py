@@ -10,11 +10,11 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from udtf.aggregates import Accumulator, Aggregates, Arguments, Evaluate
 from udtf.errors import OperatorError
 from udtf.logic import Emission
 from udtf.metrics import Metrics
 from udtf.operators.window_aggregate import rules
-from udtf.operators.window_aggregate.aggregates import Accumulator, Arguments, Evaluate, new_accumulator
 from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.record import Change, Key, Row, Update, canonical_key, order_key
 from udtf.state.buffer import bytes_of
@@ -53,40 +53,6 @@ class Added(NamedTuple):
     updates: list[Update]
 
 
-class Aggregates:
-    """All aggregates of a group: where their arguments lie in a payload, and their values."""
-
-    def __init__(self, config: WindowAggregateConfig, evaluate: Evaluate | None) -> None:
-        """Lay out the payload."""
-        self._aggregates, self._evaluate = config.aggregates, evaluate
-        self._places: list[tuple[int, int, int | None]] = []
-        self.width = 0
-        for aggregate in config.aggregates:
-            if aggregate.function == "rows" and evaluate is None:
-                raise OperatorError.invalid_option("evaluate", None, "a function, for aggregates of kind 'rows'")
-            start, stop = self.width, self.width + aggregate.arguments
-            self._places.append((start, stop, stop if aggregate.has_filter else None))
-            self.width = stop + aggregate.has_filter
-
-    def new(self) -> list[Accumulator]:
-        """Of a group without rows."""
-        return [new_accumulator(aggregate) for aggregate in self._aggregates]
-
-    def add(self, states: Sequence[Accumulator], payload: Arguments) -> None:
-        """Count a row."""
-        for state, (start, stop, condition) in zip(states, self._places, strict=True):
-            if condition is None or payload[condition]:
-                state.add(payload[start:stop])
-
-    def values(self, states: Sequence[Accumulator]) -> tuple[Any, ...]:
-        """The results so far."""
-        return tuple(self._value(number, state) for number, state in enumerate(states))
-
-    def _value(self, number: int, state: Accumulator) -> Any:
-        is_kept = self._aggregates[number].function == "rows"
-        return self._evaluate(number, state.value()) if is_kept and self._evaluate else state.value()
-
-
 class OpenWindow:
     """One window of one key, and what it has counted."""
 
@@ -103,7 +69,7 @@ class OpenWindows:
 
     def __init__(self, config: WindowAggregateConfig, evaluate: Evaluate | None) -> None:
         """Start without any."""
-        self.aggregates = Aggregates(config, evaluate)
+        self.aggregates = Aggregates(config.aggregates, evaluate)
         self._sends_updates, self._is_session = not config.is_final, config.window.kind == "session"
         self._has_windows = config.window.kind != "none"
         self._gap_us = config.window.size_us if self._is_session else 0

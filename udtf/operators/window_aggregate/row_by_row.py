@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from udtf.operators.window_aggregate.aggregates import Evaluate
-    from udtf.operators.window_aggregate.config import Aggregate, WindowAggregateConfig
+    from udtf.aggregates import Aggregate, Evaluate
+    from udtf.operators.window_aggregate.config import WindowAggregateConfig
 
 #: Aggregates whose result is of their first argument's type; that of the others is named by the configuration.
 _OF_ARGUMENT: Final = ("min", "max", "first", "first_value", "any_value", "last", "last_value", "max_by", "min_by")

@@ -10,15 +10,36 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, ClassVar, Final, TypeAlias
 
 from udtf.errors import OperatorError
-from udtf.operators.window_aggregate.config import Aggregate
 from udtf.record import canonical_key, order_key
 from udtf.state.buffer import bytes_of
 
 Arguments: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate function of the query.
+
+    Attributes:
+        function: its name in lower case, as `count`; 'rows' where its rows are kept for the engine to compute it.
+        arguments: how many argument columns it has, `__a<n>_0 ..`; count(*) has none.
+        distinct: of equal arguments only the first counts.
+        ignore_nulls: first, last: look for values that are not NULL.
+        has_filter: only rows whose column `__a<n>_f` is true count.
+        type: Spark's name of the result's type, as `bigint` or `decimal(20,2)`.
+    """
+
+    function: str
+    arguments: int = 0
+    distinct: bool = False
+    ignore_nulls: bool = False
+    has_filter: bool = False
+    type: str = "bigint"
 
 
 class Accumulator:
@@ -435,3 +456,37 @@ def _of_function(function: str, aggregate: Aggregate) -> Accumulator:
     if function == "rows":
         return KeptRows()
     raise OperatorError.invalid_option("function", function, "an aggregate function that is known here, or 'rows'")
+
+
+class Aggregates:
+    """All aggregates of a group: where their arguments lie in a payload, and their values."""
+
+    def __init__(self, aggregates: Sequence[Aggregate], evaluate: Evaluate | None) -> None:
+        """Lay out the payload."""
+        self._aggregates, self._evaluate = aggregates, evaluate
+        self._places: list[tuple[int, int, int | None]] = []
+        self.width = 0
+        for aggregate in aggregates:
+            if aggregate.function == "rows" and evaluate is None:
+                raise OperatorError.invalid_option("evaluate", None, "a function, for aggregates of kind 'rows'")
+            start, stop = self.width, self.width + aggregate.arguments
+            self._places.append((start, stop, stop if aggregate.has_filter else None))
+            self.width = stop + aggregate.has_filter
+
+    def new(self) -> list[Accumulator]:
+        """Of a group without rows."""
+        return [new_accumulator(aggregate) for aggregate in self._aggregates]
+
+    def add(self, states: Sequence[Accumulator], payload: Arguments) -> None:
+        """Count a row."""
+        for state, (start, stop, condition) in zip(states, self._places, strict=True):
+            if condition is None or payload[condition]:
+                state.add(payload[start:stop])
+
+    def values(self, states: Sequence[Accumulator]) -> tuple[Any, ...]:
+        """The results so far."""
+        return tuple(self._value(number, state) for number, state in enumerate(states))
+
+    def _value(self, number: int, state: Accumulator) -> Any:
+        is_kept = self._aggregates[number].function == "rows"
+        return self._evaluate(number, state.value()) if is_kept and self._evaluate else state.value()

@@ -1,0 +1,205 @@
+"""Blocks of a live query whose relations are tables: their rows change, each known by its key.
+
+A block reads tables when its first relation is one and all others are joined to it and are tables too. A table is a
+definition of ours, or a subquery or a common table expression whose block reads tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from catalog.entries import Entry
+from sqlx.bind.scope import RelationScope, name_chains
+from sqlx.plan.select_list import Item, groups
+from sqlx.sql.parser import read_tail
+from sqlx.sql.structure import Block, Join, Level, Relation
+from sqlx.sql.tokens import Token
+
+Names = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of the key of a table, as a FROM clause shows it.
+
+    Attributes:
+        names: relations and columns, in lower case, each of which is it in every row.
+        either: after a FULL JOIN those of which the first that is not NULL is it; `names` is empty then.
+    """
+
+    names: Names
+    either: Names = frozenset()
+
+    @property
+    def shown(self) -> str:
+        """How a query selects it."""
+        if self.names:
+            return min(column for _, column in self.names)
+        return f"coalesce({', '.join(f'{relation}.{column}' for relation, column in sorted(self.either))})"
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """What a FROM clause shows of tables.
+
+    Attributes:
+        name: what messages call it.
+        keys: the columns of its key, in the order in which its updates have them.
+        relations: what the query sees in it.
+        is_versioned: nothing but a versioned table is behind it, with or without filters (semantics.md 3.1).
+        entry: the definition, where it is one as it is.
+    """
+
+    name: str
+    keys: tuple[KeyColumn, ...]
+    relations: tuple[RelationScope, ...]
+    is_versioned: bool = False
+    entry: Entry | None = None
+
+    def places(self, items: list[Item]) -> list[list[int]]:
+        """Per column of the key the places in a select list that show it as it is.
+
+        After a FULL JOIN the columns of both sides show it together.
+        """
+        columns = [names for item in items for names in self._columns(item)]
+        found = []
+        for key in self.keys:
+            whole = [place for place, shown in enumerate(columns) if self._is_key(key, shown)]
+            parts = [place for place, shown in enumerate(columns) if len(shown) == 1 and shown <= key.either]
+            is_shown = frozenset[tuple[str, str]]().union(*(columns[place] for place in parts)) == key.either
+            found.append(whole or (parts if is_shown and key.either else []))
+        return found
+
+    def _columns(self, item: Item) -> list[Names]:
+        """Per column that an item shows what it may be called: a star shows all, an expression none that has a name."""
+        last = item.tokens[-1]
+        if last.text == "*":
+            asked = item.tokens[-3].name.lower() if len(item.tokens) > 2 else None
+            return self._starred(asked)
+        if _is_call(item.tokens, "COALESCE"):
+            return [self._meant(name_chains(item.tokens[2:-1]))]
+        chains = list(name_chains(item.tokens))
+        whole = len(chains) == 1 and chains[0][0] is item.tokens[0] and chains[0][-1] is last
+        return [self._meant(chains)] if whole else [frozenset()]
+
+    def _starred(self, asked: str | None) -> list[Names]:
+        relations = [r for r in self.relations if asked is None or r.name.lower() == asked]
+        merged = {name for r in relations for name in r.merged} if asked is None else set()
+        owners = [(r, c) for name in sorted(merged) for r in relations for c in r.columns
+                  if c.name.lower() == name and name not in r.merged]  # fmt: skip
+        rest = [(r, c) for r in relations for c in r.columns if c.name.lower() not in merged]
+        return [frozenset({(r.name.lower(), c.name.lower())}) for r, c in [*owners, *rest]]
+
+    def _meant(self, chains: Iterable[list[Token]]) -> Names:
+        found: set[tuple[str, str]] = set()
+        for chain in chains:
+            column = chain[-1].name.lower()
+            names = [r.name.lower() for r in self.relations if r.column(column) and column not in r.merged]
+            asked = chain[-2].name.lower() if len(chain) > 1 else (names[0] if names else "")
+            found.add((asked, column))
+        return frozenset(found)
+
+    def _is_key(self, key: KeyColumn, shown: Names) -> bool:
+        return (len(shown) == 1 and shown <= key.names) or (bool(key.either) and shown == key.either)
+
+
+def _is_call(tokens: tuple[Token, ...], name: str) -> bool:
+    return len(tokens) > 3 and tokens[0].word == name and tokens[1].text == "(" and tokens[-1].text == ")"
+
+
+@dataclass(frozen=True)
+class TableQuery:
+    """A block whose rows are a table.
+
+    Attributes:
+        places: per column of the key the places of its output columns that show it as it is.
+        is_versioned: see `ShownTable`.
+    """
+
+    places: tuple[tuple[int, ...], ...]
+    is_versioned: bool = False
+
+    def as_relation(self, scope: RelationScope) -> ShownTable:
+        """What a relation shows that is this query."""
+        keys = tuple(
+            KeyColumn(frozenset((scope.name.lower(), scope.columns[place].name.lower()) for place in places))
+            for places in self.places
+        )
+        return ShownTable(scope.name, keys, (scope,), self.is_versioned)
+
+
+@dataclass
+class TableBlocks:
+    """Which blocks of a statement read tables, and what those show that were compiled.
+
+    Args:
+        text: the statement.
+        root: its structure.
+        entry: the definition of a name, or None.
+
+    Attributes:
+        shown: by where a block begins, what its FROM clause shows.
+        results: by where a block begins, what the block itself is to those that read it.
+    """
+
+    text: str
+    root: Level
+    entry: Callable[[tuple[str, ...]], Entry | None]
+    shown: dict[int, ShownTable] = field(default_factory=dict)
+    results: dict[int, TableQuery] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._versions = self._right_sides()
+
+    @property
+    def shows_every_update(self) -> bool:
+        """Whether no block joins or groups, so that also updates of rows that are not current go out (4.3)."""
+        blocks = [block for level in self.root.walk() for block in level.blocks]
+        return not any(
+            any(item.joins for item in block.items) or groups(self.text, block, read_tail(self.text, block))
+            for block in blocks
+        )
+
+    def reads(self, block: Block) -> bool:
+        """Whether a block reads tables and nothing else."""
+        if block.pipe or block.select is None or len(block.items) != 1 or block.span.start in self._versions:
+            return False
+        item = block.items[0]
+        if any(join.as_of is not None for join in item.joins):
+            return False
+        return all(self._is_table(r, block.level) for r in (item.relation, *(j.relation for j in item.joins)))
+
+    def query_of(self, relation: Relation, level: Level) -> Level | None:
+        """The query that a relation is, as a subquery or by the name of a common table expression."""
+        cte = level.cte_of(relation)
+        return relation.query if cte is None else cte.query
+
+    def _is_table(self, relation: Relation, level: Level) -> bool:
+        if relation.travel is not None or relation.inner is not None or relation.windows is not None:
+            return False
+        inner = self.query_of(relation, level)
+        if inner is not None:
+            return len(inner.blocks) == 1 and not inner.recursive and self.reads(inner.blocks[0])
+        entry = self.entry(relation.parts) if relation.kind == "name" else None
+        return entry is not None and entry.is_table
+
+    def _right_sides(self) -> set[int]:
+        """Where the blocks begin that are the right side of an AS OF join: versions are read there, not changes."""
+        found: set[int] = set()
+        for level in self.root.walk():
+            joins: list[Join] = [join for block in level.blocks for item in block.items for join in item.joins]
+            for join in joins:
+                inner = self.query_of(join.relation, level) if join.as_of is not None else None
+                if inner is not None:
+                    found |= self._blocks(inner)
+        return found
+
+    def _blocks(self, level: Level) -> set[int]:
+        """A query's block and those that it is made of."""
+        found = {block.span.start for block in level.blocks}
+        for block in level.blocks:
+            for item in block.items:
+                inner = self.query_of(item.relation, level)
+                found |= self._blocks(inner) if inner is not None else set()
+        return found

@@ -1,0 +1,213 @@
+"""Joins and aggregations of tables: the worked examples in our SQL, and sums of changes against DuckDB.
+
+Source: semantics.md 8, 9, 10, B10, B11.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sqlx.errors import TemporalSqlError
+from sqlx.replay.driver import Change, ReplayDriver
+from tests.test_worked_windows import CASES, cut, millis
+
+JOINS = [c for c in CASES if c["op"]["kind"] == "table_table_join"]
+FOREIGN = [c for c in CASES if c["op"]["kind"] == "fk_join"]
+GROUPS = [c for c in CASES if c["op"]["kind"] == "table_agg"]
+WORDS = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL JOIN"}
+
+
+def definition(name: str, table: dict[str, Any], columns: str) -> str:
+    kind = "VERSIONED" if table["versioned"] else "UPSERT"
+    retention = f"HISTORY RETENTION INTERVAL '{table['retention']}' MILLISECOND" if table["versioned"] else ""
+    return f"""CREATE {kind} TABLE {name} ({columns}, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts
+        APPLY AS DELETE WHEN v IS NULL {retention};
+        """
+
+
+def changes_as_shown(changes: list[Change]) -> list[tuple[Any, ...]]:
+    """Changes as the examples write them: `(left,right)`, nothing for a deletion."""
+    return [(c.row["k"], None if c.op == "delete" else shown(c.row), millis(c.time)) for c in changes]
+
+
+def shown(row: dict[str, Any]) -> str:
+    if "b" not in row:
+        return str(row["a"])
+    return f"({row['a'] or 'null'},{row['b'] or 'null'})"
+
+
+def check(case: dict[str, Any], script: str, rows: list[Any], data: st.DataObject) -> None:
+    """Each record by itself, and in any micro-batches with restarts between them."""
+    expected = [list(map(tuple, out)) for out in case["output"]]
+    one_by_one = ReplayDriver(script)
+    assert [changes_as_shown(one_by_one.push([row])) for row in rows] == expected
+    got = [row for changes in cut(ReplayDriver(script), rows, data) for row in changes_as_shown(changes)]
+    assert got == [row for out in expected for row in out]
+
+
+@pytest.mark.parametrize("case", JOINS, ids=lambda case: case["id"])
+@given(data=st.data())
+@settings(max_examples=5)
+def test_joins_by_primary_key(case: dict[str, Any], data: st.DataObject) -> None:
+    op = case["op"]
+    key = "coalesce(l.k, r.k)" if op["join"] == "outer" else "l.k"
+    tables = definition("l", op["left"], "k STRING, v STRING") + definition("r", op["right"], "k STRING, v STRING")
+    query = f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {WORDS[op['join']]} r ON l.k = r.k EMIT CHANGES"
+    rows = [(side.lower(), {"k": k, "v": v, "ts": ts * 1000}) for side, k, v, ts in case["input"]]
+    check(case, tables + query, rows, data)
+
+
+@pytest.mark.parametrize("case", FOREIGN, ids=lambda case: case["id"])
+@given(data=st.data())
+@settings(max_examples=5)
+def test_joins_by_foreign_key(case: dict[str, Any], data: st.DataObject) -> None:
+    op = case["op"]
+    tables = definition("l", op["left"], "k STRING, f STRING, v STRING")
+    tables += definition("r", op["right"], "k STRING, v STRING")
+    query = f"SELECT l.k, l.v AS a, r.v AS b FROM l {WORDS[op['join']]} r ON l.f = r.k EMIT CHANGES"
+    rows = []
+    for side, k, v, ts in case["input"]:
+        foreign = {"f": v.partition("|")[0] or None if v is not None else None} if side == "L" else {}
+        rows.append((side.lower(), {"k": k, "v": v, "ts": ts * 1000} | foreign))
+    check(case, tables + query, rows, data)
+
+
+@pytest.mark.parametrize("case", GROUPS, ids=lambda case: case["id"])
+@given(data=st.data())
+@settings(max_examples=5)
+def test_groups_of_a_table(case: dict[str, Any], data: st.DataObject) -> None:
+    """A group without rows is deleted (B11), where the library shows what nothing adds up to."""
+    op = case["op"]
+    call = {"count": "count(*)", "sum": "sum(CAST(v AS INT))", "collect": "max(v)"}
+    table = definition("t", op["table"], "k STRING, g STRING, v STRING")
+    query = f"SELECT g AS k, {call[op['agg']]} AS a FROM t GROUP BY g EMIT CHANGES"
+    empty = {"count": "0", "sum": "0", "collect": ""}[op["agg"]]
+    output = [[(k, None if v == empty else v, ts) for k, v, ts in out] for out in case["output"]]
+    rows = []
+    for _, k, v, ts in case["input"]:
+        group, _, value = (v or "").partition(":")
+        rows.append(("t", {"k": k, "g": group or None, "v": value or None, "ts": ts * 1000}))
+    check({**case, "output": output}, table + query, rows, data)
+
+
+# what sums of changes are: DuckDB over the current rows
+
+TABLES = {
+    "a": "k STRING, f STRING, g STRING, v INT",
+    "b": "k STRING, f STRING, g STRING, v INT",
+    "c": "k STRING, f STRING, g STRING, v INT",
+}
+QUERIES = [
+    "SELECT * FROM (SELECT k, v AS x FROM a) a JOIN (SELECT k, v AS y FROM b) b USING (k)",
+    "SELECT * FROM (SELECT k, v AS x FROM a) a FULL JOIN (SELECT k, v AS y FROM b) b USING (k)",
+    "SELECT * FROM (SELECT k, v AS x FROM a) a FULL JOIN (SELECT k AS o, v AS y FROM b) b ON a.k = b.o",
+    "SELECT p.*, q.v AS w FROM (SELECT k, f, v FROM a) p LEFT JOIN b q ON p.f = q.k AND q.v = p.v",
+    "SELECT k, x, y FROM (SELECT k, a.v AS x, c.v AS y FROM a FULL JOIN c USING (k)) o WHERE x IS NULL OR y > 1",
+    "SELECT o.k, o.x AS x, b.v AS y FROM (SELECT k, a.v AS x FROM a FULL JOIN c USING (k)) o JOIN b ON o.k = b.k",
+    "SELECT g AS k, sum(n) AS x, count(*) AS y FROM (SELECT b.g, a.k, a.v AS n FROM a JOIN b ON a.f = b.k) GROUP BY g",
+    "SELECT a.k, a.v AS x, b.v AS y FROM a JOIN b ON a.k = b.k",
+    "SELECT a.k, a.v AS x, b.v AS y FROM a LEFT JOIN b ON a.k = b.k WHERE b.v > 1 OR a.v < 2",
+    "SELECT coalesce(a.k, b.k) AS k, a.v AS x, b.v AS y FROM a FULL JOIN b ON a.k = b.k",
+    "SELECT k, a.v AS x, b.v AS y FROM a FULL JOIN b USING (k)",
+    "SELECT k, a.v AS x, b.g AS y FROM a JOIN b USING (k) LEFT JOIN c USING (k) WHERE c.v IS NULL OR c.v > 1",
+    "SELECT a.k, a.v AS x, b.v AS y FROM a LEFT JOIN b ON a.k = b.k AND b.v > 1",
+    "SELECT a.k, a.v AS x, b.v AS y FROM a JOIN b ON a.k = b.k AND b.v > a.v",
+    "SELECT a.k, b.g AS x, b.v AS y FROM a JOIN b ON a.f = b.k",
+    "SELECT a.k, b.k AS x, b.v + a.v AS y FROM a LEFT JOIN b ON a.f = b.k",
+    "SELECT a.k, b.k AS x, c.v AS y FROM a LEFT JOIN b ON a.f = b.k LEFT JOIN c ON b.f = c.k",
+    "SELECT a.k, b.v AS x, c.v AS y FROM a JOIN b ON a.k = b.k JOIN c ON a.f = c.k",
+    "SELECT a.k, b.v AS x, c.v AS y FROM a JOIN b ON a.f = b.k JOIN c ON a.k = c.k",
+    "SELECT o.k, o.v AS x, b.v AS y FROM (SELECT k, v FROM a WHERE v > 1) o LEFT JOIN b ON o.k = b.k",
+    "WITH big AS (SELECT k, v AS w FROM b WHERE v > 1) SELECT a.k, v AS x, w AS y FROM a LEFT JOIN big ON a.f = big.k",
+    "SELECT o.k, o.v AS x, o.v AS y FROM a AS o JOIN a AS p ON o.f = p.k",
+    "SELECT g AS k, count(*) AS x, sum(v) AS y FROM a GROUP BY g",
+    "SELECT g AS k, min(v) AS x, max(v) AS y FROM a WHERE v > 0 GROUP BY g HAVING count(*) > 1",
+    "SELECT g AS k, count(DISTINCT v) AS x, count(*) FILTER (WHERE v > 1) AS y FROM a GROUP BY g",
+    "SELECT b.g AS k, count(*) AS x, sum(a.v) AS y FROM a JOIN b ON a.f = b.k GROUP BY b.g",
+    "SELECT b.g AS k, count(*) AS x, sum(a.v) AS y FROM a LEFT JOIN b ON a.k = b.k GROUP BY b.g",
+    "SELECT n AS k, count(*) AS x, min(g) AS y FROM (SELECT g, count(*) AS n FROM a GROUP BY g) GROUP BY n",
+    "SELECT s.g AS k, s.n AS x, b.v AS y FROM (SELECT g, count(*) AS n FROM a GROUP BY g) s JOIN b ON s.g = b.k",
+    "SELECT g AS k, x, y FROM (SELECT a.g, b.v AS x, b.k AS y, a.k AS k FROM a JOIN b ON a.k = b.k) o"
+    " WHERE false GROUP BY g, x, y",
+    "SELECT count(*) AS k, sum(v) AS x, max(v) AS y FROM a",
+]
+UPDATES = st.lists(
+    st.tuples(
+        st.sampled_from(list(TABLES)),
+        st.sampled_from(["p", "q", "r"]),
+        st.sampled_from(["p", "q", None]),
+        st.sampled_from(["p", "h", None]),
+        st.none() | st.integers(0, 3),
+        st.integers(0, 20),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+def current(updates: list[Any], versioned: set[str]) -> dict[str, dict[str, Any]]:
+    """The rows that each table shows: the last of a key, or the last of its greatest time."""
+    latest: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+    for name, key, *rest, time in updates:
+        if name not in versioned or key not in latest[name] or time >= latest[name][key][-1]:
+            latest[name][key] = (key, *rest, time)
+    return {name: {k: row for k, row in rows.items() if row[3] is not None} for name, rows in latest.items()}
+
+
+def expected(query: str, updates: list[Any], versioned: set[str]) -> list[Any]:
+    with duckdb.connect() as connection:
+        for name, rows in current(updates, versioned).items():
+            connection.execute(f"CREATE TABLE {name} (k VARCHAR, f VARCHAR, g VARCHAR, v INT, ts INT)")
+            for row in rows.values():
+                connection.execute(f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?)", row)
+        return sorted(connection.execute(query).fetchall(), key=str)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@given(updates=UPDATES, versioned=st.sets(st.sampled_from(list(TABLES))), data=st.data())
+@settings(max_examples=15)
+def test_a_changelog_sums_up_to_the_query_over_current_rows(
+    query: str, updates: list[Any], versioned: set[str], data: st.DataObject
+) -> None:
+    tables = {n: {"versioned": n in versioned, "retention": 1000} for n in TABLES}
+    script = "".join(definition(name, tables[name], columns) for name, columns in TABLES.items())
+    driver, rows = ReplayDriver(f"{script}{query} EMIT CHANGES AS CHANGELOG"), []
+    pushed = [(name, {"k": k, "f": f, "g": g, "v": v, "ts": ts * 1000}) for name, k, f, g, v, ts in updates]
+    for changes in cut(driver, pushed, data):
+        for change in changes:
+            values = tuple(change.row.values())
+            if change.op in ("update_before", "delete"):
+                rows.remove(values)  # what goes was there
+            else:
+                rows.append(values)
+    is_empty = not rows and "GROUP BY" not in query and "count(*) AS k" in query
+    assert is_empty or sorted(rows, key=str) == expected(query, updates, versioned)
+
+
+@pytest.mark.parametrize(
+    ("query", "condition"),
+    [
+        ("SELECT a.v FROM a JOIN b ON a.k = b.k", "EMIT.KEY_NOT_SELECTED"),
+        ("SELECT a.k FROM a JOIN b ON a.k = b.f", "KEYED_JOIN.KEYS_NOT_COVERED"),
+        ("SELECT a.k FROM a JOIN b", "KEYED_JOIN.KEYS_NOT_COVERED"),
+        ("SELECT a.k FROM a JOIN b ON a.k = b.kk", "BIND.UNKNOWN_COLUMN"),
+        ("SELECT a.k FROM a JOIN b ON a.v = b.ts", "KEYED_JOIN.KEYS_NOT_COVERED"),
+        ("SELECT coalesce(a.k, b.k) AS k FROM a FULL JOIN b ON a.f = b.k", "TABLE_JOIN.FULL_FOREIGN"),
+        ("SELECT coalesce(a.k, b.k) AS k FROM a FULL JOIN b ON a.k = b.k AND a.v > 1", "TABLE_JOIN.FULL_CONDITION"),
+        ("SELECT window, count(*) FROM a GROUP BY window(ts, '1 hour')", "TABLE.WINDOW"),
+        ("SELECT g, count(*) AS n FROM a GROUP BY g EMIT FINAL", "EMIT.FINAL_NO_WINDOW"),
+        ("SELECT count(*) AS n FROM a GROUP BY g", "EMIT.KEY_NOT_SELECTED"),
+    ],
+)
+def test_what_cannot_be_kept_up_to_date_is_refused_with_a_caret(query: str, condition: str) -> None:
+    tables = {"versioned": False}
+    script = "".join(definition(name, tables, columns) for name, columns in TABLES.items())
+    with pytest.raises(TemporalSqlError) as refused:
+        ReplayDriver(script + query)
+    assert refused.value.getCondition() == condition, str(refused.value)
+    assert "^" in str(refused.value)
