@@ -45,6 +45,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from rich.table import Table
 from rich.text import Text
 
@@ -554,7 +555,7 @@ def run_case(case: Case, mode: str, spark: SparkSession | None = None, runs: Map
         return Result(case.path, case.title, mode, "skipped", mark)
     try:
         _run(case, mode, spark, runs or {})
-    except (Differs, TemporalSqlError, KeyError, ValueError) as error:
+    except (Differs, PySparkException, KeyError, ValueError) as error:
         if mark is not None:
             return Result(case.path, case.title, mode, "skipped", mark)
         return Result(case.path, case.title, mode, "failed", f"{type(error).__name__}: {error}")
