@@ -211,3 +211,30 @@ def test_what_cannot_be_kept_up_to_date_is_refused_with_a_caret(query: str, cond
         ReplayDriver(script + query)
     assert refused.value.getCondition() == condition, str(refused.value)
     assert "^" in str(refused.value)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_updates_of_a_join_may_wait(tasks: int) -> None:
+    """`EMIT EVERY` goes by the key of the result, which by foreign key is that of the left side."""
+    tables = "".join(definition(name, {"versioned": False}, columns) for name, columns in TABLES.items())
+    query = "SELECT a.k, b.v AS x FROM a LEFT JOIN b ON a.f = b.k EMIT EVERY INTERVAL 10 SECONDS PER KEY"
+    driver = ReplayDriver(tables + query, tasks=tasks)
+    found = []
+    for second, (name, row) in enumerate([
+        ("a", {"k": "p", "f": "q", "v": 1}),
+        ("b", {"k": "q", "v": 7}),
+        ("b", {"k": "q", "v": 8}),
+        ("a", {"k": "p", "f": "q", "v": 2}),
+    ]):  # fmt: skip
+        found += driver.push([(name, {**row, "ts": second * 5_000_000})])
+    assert [(change.op, *change.row.values()) for change in found] == [("insert", "p", 8)]
+
+
+def test_a_list_of_column_names_renames_a_table() -> None:
+    table = definition("a", {"versioned": False}, TABLES["a"])
+    driver = ReplayDriver(f"{table}SELECT t.id, t.amount FROM a AS t (id, x, y, amount, at) EMIT CHANGES")
+    (change,) = driver.push([("a", {"k": "p", "v": 3, "ts": 0})])
+    assert change.row == {"id": "p", "amount": 3}
+    with pytest.raises(TemporalSqlError, match=r"KEYED_JOIN\.COLUMN_LIST") as refused:
+        ReplayDriver(f"{table}SELECT t.id FROM a AS t (id, x)")
+    assert "^^^^^" in str(refused.value)

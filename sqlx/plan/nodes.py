@@ -254,6 +254,19 @@ class TableJoin(KeyedJoin):
     def gives_changes(self) -> bool:
         return True
 
+    @property
+    def result_keys(self) -> tuple[Column, ...]:
+        """The columns of the key of its updates: those by which the sides meet, by foreign key that of the left."""
+        if not self.config.is_foreign:
+            return tuple(column for column in self.left.columns if column.name.startswith("__k"))
+        (left,) = (node for node in self.left.inputs if isinstance(node, (TableOperator, TableJoin)))
+        return left.result_keys
+
+    @property
+    def key_columns(self) -> int:
+        """How many columns tell the rows of the result apart."""
+        return len(self.result_keys)
+
 
 @dataclass(frozen=True)
 class OneInput(Operator):
@@ -314,6 +327,12 @@ class TableOperator(OneInput):
     def key_columns(self) -> int:
         """How many columns tell the rows of the table apart, bounds of windows included."""
         return self.config.n_keys
+
+    @property
+    def result_keys(self) -> tuple[Column, ...]:
+        """The columns of the key of its updates, without bounds of windows."""
+        names = [f"__k{n}" for n in range(self.config.n_keys)]
+        return tuple(column for column in self.input.columns if column.name in names)
 
 
 @dataclass(frozen=True)
@@ -405,9 +424,10 @@ class Suppress(OneInput):
         return True
 
     @property
-    def updates_of(self) -> TableOperator:
+    def updates_of(self) -> TableOperator | TableJoin:
         """The operator whose updates wait."""
-        return [node for node in self.input.walk() if isinstance(node, TableOperator)][-1]
+        (found,) = (node for node in self.input.inputs if isinstance(node, (TableOperator, TableJoin)))
+        return found
 
     @property
     def grouping_keys(self) -> int:

@@ -101,6 +101,10 @@ def read_table(context: Context, block: Block, relation: Relation) -> ShownTable
     node = context.add(_node(context, relation, entry, is_latest_only))
     context.notes += retention_notes(entry)
     names = [token.name for token in relation.columns] or [column.name for column in entry.columns]
+    if len(names) != len(entry.columns):
+        span = (relation.columns[0].start, relation.columns[-1].end)
+        listed, found = len(names), len(entry.columns)
+        raise BindError("KEYED_JOIN.COLUMN_LIST", context.text, span, name=entry.name, listed=listed, found=found)
     name = relation.visible_name or entry.name
     scope = RelationScope(name, tuple(Column(n, c.type) for n, c in zip(names, entry.columns, strict=True)))
     context.edits.replace(relation.span, _read_of(node, scope, []))

@@ -2,6 +2,8 @@
 
 A block reads tables when its first relation is one and all others are joined to it and are tables too. A table is a
 definition of ours, or a subquery or a common table expression whose block reads tables.
+
+Why so: docs/design/20261123_tables.md.
 """
 
 from __future__ import annotations

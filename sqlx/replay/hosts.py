@@ -397,17 +397,12 @@ class SuppressHost(Host):
     def on_updates(self, side: Side, updates: Sequence[Update]) -> Emission:
         """Give updates to their tasks, in order."""
         del side
-        table = self.node.updates_of
-        types = [parse_type(column.type) for column in table.input.columns if column.name in self._key_names]
+        types = [parse_type(column.type) for column in self.node.updates_of.result_keys]
         found = []
         for update in updates:
             task = self.tasks[task_of(update.key[: len(types)], types, len(self.tasks))]
             found.append(task.on_batch([update]))
         return _together(found)
-
-    @property
-    def _key_names(self) -> list[str]:
-        return [f"__k{n}" for n in range(self.node.updates_of.config.n_keys)]
 
 
 def suppress(node: Suppress, tasks: int, engine: Engine) -> Host:
