@@ -103,6 +103,12 @@ TABLES = {
     "c": "k STRING, f STRING, g STRING, v INT",
 }
 QUERIES = [
+    "SELECT o.k, count(o.x) AS x, sum(c.v) AS y FROM"
+    " (SELECT coalesce(lower(a.k), b.k) AS k, a.k AS x FROM a FULL JOIN b USING (k)) o"
+    " JOIN c ON o.k = c.k GROUP BY o.k",
+    "SELECT o.i AS k, count(o.j) AS x, sum(c.v) AS y FROM (SELECT a.k AS i, b.k AS j FROM a FULL JOIN b ON a.k = b.k) o"
+    " LEFT JOIN c ON o.i = c.k GROUP BY o.i",
+    "SELECT a.*, b.v AS y FROM (SELECT * EXCEPT (ts, f) FROM a) a LEFT JOIN b ON a.k = b.k",
     "SELECT * FROM (SELECT k, v AS x FROM a) a JOIN (SELECT k, v AS y FROM b) b USING (k)",
     "SELECT * FROM (SELECT k, v AS x FROM a) a FULL JOIN (SELECT k, v AS y FROM b) b USING (k)",
     "SELECT * FROM (SELECT k, v AS x FROM a) a FULL JOIN (SELECT k AS o, v AS y FROM b) b ON a.k = b.o",

@@ -19,7 +19,7 @@ from sqlx.sql.structure import Block, Level, Relation
 from sqlx.sql.tokens import Token, quoted, tokenize_span
 
 _FORBIDDEN = {"DISTINCT": "DISTINCT", "OVER": "a window function"}
-_GENERATORS = frozenset("EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK".split())
+GENERATORS = frozenset("EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK".split())
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class RightSideReader:
         for token, following in zip(tokens, [*tokens[1:], None], strict=True):
             if token.word in _FORBIDDEN:
                 self._refuse(_FORBIDDEN[token.word])
-            if token.word in _GENERATORS and following is not None and following.text == "(":
+            if token.word in GENERATORS and following is not None and following.text == "(":
                 self._refuse(f"a generator, {token.text}")  # a version would become several rows, or none
         assert block.select is not None
         pieces: list[str] = []

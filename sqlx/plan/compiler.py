@@ -24,7 +24,7 @@ from sqlx.plan.nodes import Aggregation, Fragment, Plan, Result, Suppress
 from sqlx.plan.replaced_join import apply_names, shorten_qualifiers
 from sqlx.plan.select_list import groups
 from sqlx.plan.subquery_text import check_leftovers, is_query, with_clause
-from sqlx.plan.table_changes import ungrouped_block
+from sqlx.plan.table_changes import check_one_row, ungrouped_block
 from sqlx.plan.table_reads import TableBlocks
 from sqlx.plan.window_aggregate import aggregate_block, bounded_block
 from sqlx.sql.parser import read_tail, readable, scan
@@ -98,6 +98,7 @@ def _rows(context: Context, block: Block, arrival: RowOrder | None) -> tuple[Res
     relations = Span(block.items[0].start, block.items[-1].end)
     from_text = context.edits.render(relations)
     result = None
+    check_one_row(context, block, tail)
     if not _is_live(context, block, relations, from_text):
         bounded_block(context, block, tail, from_text)
     elif groups(context.text, block, tail):

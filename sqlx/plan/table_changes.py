@@ -9,10 +9,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from catalog.entries import Column, Entry
 from catalog.relations import alias_text
 from sqlx.bind.comparison import check_collation
 from sqlx.bind.reads import live_read
+from sqlx.bind.right_side import GENERATORS
 from sqlx.bind.scope import RelationScope
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
@@ -23,7 +26,7 @@ from sqlx.plan.select_list import select_items
 from sqlx.plan.table_reads import KeyColumn, ShownTable, TableQuery
 from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, QueryTail, Relation
-from sqlx.sql.tokens import Span, quoted
+from sqlx.sql.tokens import Span, quoted, tokenize_span
 from udtf.operators.table_changes.logic import TableChangesConfig
 
 
@@ -75,10 +78,11 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
 
 def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -> Result | None:
     """What a block over tables is: the query's result, or a table for the block around it."""
-    places = table.places(select_items(context.text, block.select))
+    places = table.places(select_items(context.text, block.select), together=is_outermost(block))
     if not is_outermost(block):
-        is_versioned = table.is_versioned
-        context.tables.results[block.span.start] = TableQuery(tuple(map(tuple, places)), is_versioned)
+        labels = tuple(key.shown for key in table.keys)
+        found = TableQuery(tuple(map(tuple, places)), labels, table.is_versioned)
+        context.tables.results[block.span.start] = found
         return None
     missing = [key for key, found in zip(table.keys, places, strict=True) if not found]
     if missing:
@@ -91,6 +95,24 @@ def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -
     shows_every = table.entry is not None and node is not None and node.shows_every_update
     around = _around(context, block, tail, table, node) if table.entry is not None and node is not None else ""
     return Result(shape, keys, filters=tail.where is not None and not shows_every, around=around)
+
+
+def check_one_row(context: Context, block: Block, tail: QueryTail) -> None:
+    """A row of a table stays one row: of several nobody could tell which is which when it changes.
+
+    Raises:
+        UnsupportedError: a generator makes several of it.
+    """
+    if block.span.start not in context.tables.shown:
+        return
+    tokens = tokenize_span(context.text, block.select)
+    called = [
+        Span(token.start, token.end)
+        for token, following in pairwise(tokens)
+        if token.word in GENERATORS and following.text == "("
+    ]
+    for span in (*called, *tail.laterals):
+        raise UnsupportedError("TABLE.GENERATOR", context.text, span.pair)
 
 
 def read_table(context: Context, block: Block, relation: Relation) -> ShownTable:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from catalog.entries import Entry
+from sqlx.bind.right_side import stars
 from sqlx.bind.scope import RelationScope, name_chains
 from sqlx.plan.select_list import Item, groups
 from sqlx.sql.parser import read_tail
@@ -28,17 +29,20 @@ class KeyColumn:
     Attributes:
         names: relations and columns, in lower case, each of which is it in every row.
         either: after a FULL JOIN those of which the first that is not NULL is it; `names` is empty then.
+        label: what messages call it where a query between has left it out.
     """
 
     names: Names
     either: Names = frozenset()
+    label: str = "the key"
 
     @property
     def shown(self) -> str:
         """How a query selects it."""
         if self.names:
             return min(column for _, column in self.names)
-        return f"coalesce({', '.join(f'{relation}.{column}' for relation, column in sorted(self.either))})"
+        either = ", ".join(f"{relation}.{column}" for relation, column in sorted(self.either))
+        return f"coalesce({either})" if self.either else self.label
 
 
 @dataclass(frozen=True)
@@ -59,39 +63,50 @@ class ShownTable:
     is_versioned: bool = False
     entry: Entry | None = None
 
-    def places(self, items: list[Item]) -> list[list[int]]:
+    def places(self, items: list[Item], *, together: bool = False) -> list[list[int]]:
         """Per column of the key the places in a select list that show it as it is.
 
-        After a FULL JOIN the columns of both sides show it together.
+        Args:
+            items: of the select list.
+            together: after a FULL JOIN the columns of both sides show it, too.
         """
-        columns = [names for item in items for names in self._columns(item)]
+        shown = [self._columns(item) for item in items]
+        if None in shown:
+            return [[] for _ in self.keys]
+        columns = [names for found in shown for names in found or ()]
         found = []
         for key in self.keys:
             whole = [place for place, shown in enumerate(columns) if self._is_key(key, shown)]
             parts = [place for place, shown in enumerate(columns) if len(shown) == 1 and shown <= key.either]
             is_shown = frozenset[tuple[str, str]]().union(*(columns[place] for place in parts)) == key.either
-            found.append(whole or (parts if is_shown and key.either else []))
+            found.append(whole or (parts if together and is_shown and key.either else []))
         return found
 
-    def _columns(self, item: Item) -> list[Names]:
-        """Per column that an item shows what it may be called: a star shows all, an expression none that has a name."""
-        last = item.tokens[-1]
-        if last.text == "*":
-            asked = item.tokens[-3].name.lower() if len(item.tokens) > 2 else None
-            return self._starred(asked)
-        if _is_call(item.tokens, "COALESCE"):
-            return [self._meant(name_chains(item.tokens[2:-1]))]
-        chains = list(name_chains(item.tokens))
-        whole = len(chains) == 1 and chains[0][0] is item.tokens[0] and chains[0][-1] is last
-        return [self._meant(chains)] if whole else [frozenset()]
+    def _columns(self, item: Item) -> list[Names] | None:
+        """Per column that an item shows what it may be called: a star shows all, an expression none that has a name.
 
-    def _starred(self, asked: str | None) -> list[Names]:
+        None where nobody can tell how many columns it shows.
+        """
+        star = next(iter(stars(item.tokens)), None)
+        if star is not None:
+            return self._starred(item.tokens, item.tokens.index(star))
+        inside = item.tokens[2:-1] if _is_call(item.tokens, "COALESCE") else item.tokens
+        is_plain = all(token.is_name or token.text in (".", ",") for token in inside)
+        return [self._meant(name_chains(inside)) if is_plain else frozenset()]
+
+    def _starred(self, tokens: tuple[Token, ...], at: int) -> list[Names] | None:
+        asked = tokens[at - 2].name.lower() if at >= 2 else None
         relations = [r for r in self.relations if asked is None or r.name.lower() == asked]
+        behind = tokens[at + 1 :]
+        if not relations or (behind and behind[0].word != "EXCEPT"):
+            return None
+        hidden = {token.name.lower() for token in behind[1:] if token.is_name}
         merged = {name for r in relations for name in r.merged} if asked is None else set()
         owners = [(r, c) for name in sorted(merged) for r in relations for c in r.columns
                   if c.name.lower() == name and name not in r.merged]  # fmt: skip
         rest = [(r, c) for r in relations for c in r.columns if c.name.lower() not in merged]
-        return [frozenset({(r.name.lower(), c.name.lower())}) for r, c in [*owners, *rest]]
+        columns = [(r.name.lower(), c.name.lower()) for r, c in [*owners, *rest]]
+        return [frozenset({shown}) for shown in columns if shown[1] not in hidden]
 
     def _meant(self, chains: Iterable[list[Token]]) -> Names:
         found: set[tuple[str, str]] = set()
@@ -116,17 +131,20 @@ class TableQuery:
 
     Attributes:
         places: per column of the key the places of its output columns that show it as it is.
+        labels: what messages call those columns.
         is_versioned: see `ShownTable`.
     """
 
     places: tuple[tuple[int, ...], ...]
+    labels: tuple[str, ...]
     is_versioned: bool = False
 
     def as_relation(self, scope: RelationScope) -> ShownTable:
         """What a relation shows that is this query."""
+        name, columns = scope.name.lower(), [column.name.lower() for column in scope.columns]
         keys = tuple(
-            KeyColumn(frozenset((scope.name.lower(), scope.columns[place].name.lower()) for place in places))
-            for places in self.places
+            KeyColumn(frozenset((name, columns[place]) for place in places), label=label)
+            for places, label in zip(self.places, self.labels, strict=True)
         )
         return ShownTable(scope.name, keys, (scope,), self.is_versioned)
 

@@ -347,7 +347,8 @@ def aggregate_block(
     node = context.add(_node(group))
     around = rewrite(group, node, selected, [*having, *order])
     if isinstance(node, TableAggregation) and not is_outermost(block):
-        context.tables.results[block.span.start] = TableQuery(_key_places(group, selected))
+        labels = tuple(Span(key[0].start, key[-1].end).of(context.text) for key in group.grouping.keys)
+        context.tables.results[block.span.start] = TableQuery(_key_places(group, selected), labels)
     if not (is_outermost(block) and context.streaming):
         return None
     return replace(result_of(group, selected), around=around)

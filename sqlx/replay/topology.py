@@ -63,6 +63,8 @@ class UpdateReader:
 
     def _row(self, runner: FragmentRunner, values: Values | None) -> Values | None:
         rows = [] if values is None else runner.run(self.read, values)
+        if len(rows) > 1:
+            refuse("A query that makes several rows of one row of a table")
         return rows[0] if rows else None
 
 
