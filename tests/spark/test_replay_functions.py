@@ -144,6 +144,7 @@ def test_aggregates_of_kept_rows_are_spark_s(spark, kind):
             calls=[call.replace("{}", "__a0_0")],
             input=SimpleNamespace(columns=[Column("__a0_0", kind)]),
             config=SimpleNamespace(aggregates=[Aggregate("rows", 1, type="string" if "agg" in call else "double")]),
+            place=lambda _: None,
         )
         try:
             found = Evaluator(Engine(), node)(0, [(value,) for value in given])
