@@ -262,7 +262,8 @@ class FromCompiler:
         prefix = with_clause(context.text, context.edits, self.block.level, relation.span)
         sql = f"{prefix}SELECT * FROM {context.edits.render(relation.span)}"
         shown = [min((column for _, column in key.names), default=None) for key in table.keys]
-        names = table.entry.keys if table.entry is not None else [column or "its key" for column in shown]
+        read = table.read
+        names = [column or "its key" for column in shown] if read is None else [read.names[n] for n in read.keys]
         keys = tuple(zip(names, shown, strict=True))
         return RightSide(sql, table.relations[0].columns, (), keys, None, table.name)
 

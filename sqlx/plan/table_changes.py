@@ -37,8 +37,9 @@ def table_of(context: Context, block: Block) -> ShownTable | None:
     if len(block.items) != 1 or block.items[0].joins:
         return None
     entry = context.table(block.items[0].relation, block.level)
-    is_table = entry is not None and entry.is_table
-    return ShownTable(entry.name, (), (), entry.kind == "versioned", entry) if entry is not None and is_table else None
+    if entry is None or not entry.is_table:
+        return None
+    return ShownTable(entry.name, (), (), entry.kind == "versioned")
 
 
 def check_every(context: Context, tail: QueryTail, table: ShownTable | None) -> None:
@@ -91,9 +92,8 @@ def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -
     emit = tail.emit
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
     keys = tuple(sorted(place for found in places for place in found))
-    node = next((node for node in context.nodes.values() if isinstance(node, TableChanges)), None)
-    shows_every = table.entry is not None and node is not None and node.shows_every_update
-    around = _around(context, block, tail, table, node) if table.entry is not None and node is not None else ""
+    shows_every = table.read is not None and table.read.shows_every_update
+    around = _around(context, block, tail, table, table.read) if table.read is not None else ""
     return Result(shape, keys, filters=tail.where is not None and not shows_every, around=around)
 
 
@@ -132,7 +132,7 @@ def read_table(context: Context, block: Block, relation: Relation) -> ShownTable
     context.edits.replace(relation.span, _read_of(node, scope, []))
     shown = {column.name.lower(): n.lower() for n, column in zip(names, entry.columns, strict=True)}
     keys = tuple(KeyColumn(frozenset({(name.lower(), shown[key.lower()])})) for key in entry.keys)
-    return ShownTable(entry.name, keys, (scope,), entry.kind == "versioned", entry)
+    return ShownTable(entry.name, keys, (scope,), entry.kind == "versioned", node)
 
 
 def _shape(context: Context, block: Block) -> str | None:

@@ -149,6 +149,8 @@ class TableJoinBuilder(KeyedJoinBuilder):
         """
         used = self.parts.key_columns
         missing = [key for key, shown in self.inputs.right.keys if shown is None or shown.lower() not in used]
+        if not self.inputs.right.keys:
+            raise UnsupportedError("TABLE_JOIN.NO_KEY", self.text, self.join.relation.span.pair, table=self.right.name)
         if missing or not self.parts.right_keys:
             names, keys = (
                 ", ".join(f"`{k}`" for k in found) for found in (missing, [k for k, _ in self.inputs.right.keys])

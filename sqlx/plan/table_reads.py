@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from catalog.entries import Entry
 from sqlx.bind.right_side import stars
 from sqlx.bind.scope import RelationScope, name_chains
+from sqlx.plan.nodes import TableChanges
 from sqlx.plan.select_list import Item, groups
 from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, Join, Level, Relation
@@ -54,14 +55,14 @@ class ShownTable:
         keys: the columns of its key, in the order in which its updates have them.
         relations: what the query sees in it.
         is_versioned: nothing but a versioned table is behind it, with or without filters (semantics.md 3.1).
-        entry: the definition, where it is one as it is.
+        read: the changes of the definition, where it is one as it is.
     """
 
     name: str
     keys: tuple[KeyColumn, ...]
     relations: tuple[RelationScope, ...]
     is_versioned: bool = False
-    entry: Entry | None = None
+    read: TableChanges | None = None
 
     def places(self, items: list[Item], *, together: bool = False) -> list[list[int]]:
         """Per column of the key the places in a select list that show it as it is.
