@@ -150,6 +150,13 @@ _ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
 #: Local properties that Spark sets for the tasks of a streaming query.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _POOL: Final = "SQLX_WORKER_POOL"
+#: What grows by copying leaves holes in the heap, 1.1 times the state: large arrays have pages of their own, and give them back.
+_ALLOCATING: Final = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(256 << 10),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 _renaming = RLock()
 #: Side, source partition, number within it, blob.
 _Packed = tuple[int, int, int, bytes]
@@ -179,11 +186,14 @@ def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
 
 @contextmanager
 def _workers_of_their_own(frame: DataFrame) -> Iterator[None]:
-    """Spark pools idle Python workers by their environment: what packs and unpacks shall not take those with states."""
+    """Spark pools idle Python workers by their environment: what packs and unpacks shall not take those with states.
+
+    Their memory is settled there, too; what the session sets itself stands.
+    """
     context = frame.sparkSession.sparkContext
     with _renaming:  # another thread may be walking over the environment: it is replaced, never changed
         before = context.environment
-        context.environment = {**before, _POOL: "states"}
+        context.environment = {**_ALLOCATING, **before, _POOL: "states"}
         try:
             yield
         finally:
