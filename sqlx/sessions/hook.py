@@ -28,7 +28,7 @@ from sqlx.streaming.registry import registry
 #
 # Spark looks the SQLSTATE of an exception up among its own conditions, and the constructor that takes a finished
 # message is private. So a subclass of a few lines is compiled by Janino, which Spark carries, when the first error is
-# raised.
+# raised. It has no context of a query, as in a script: PySpark would log that one, by a message of Spark's own.
 
 
 _PARSE_EXCEPTION = "org.apache.spark.sql.catalyst.parser.ParseException"
@@ -51,6 +51,7 @@ public class {_CLASS} extends {_PARSE_EXCEPTION} {{
     public String getCondition() {{ return condition; }}
     public String getErrorClass() {{ return condition; }}
     public String getSqlState() {{ return state; }}
+    public org.apache.spark.QueryContext[] getQueryContext() {{ return new org.apache.spark.QueryContext[0]; }}
 }}
 """
 

@@ -7,18 +7,22 @@ parses when it is its turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from catalog.statements import literal
 from sqlx.errors import UnsupportedError
 from sqlx.sql.edits import Edits
-from sqlx.sql.tokens import Span, Token
+from sqlx.sql.tokens import Span, Token, quoted
 
 _CONTROL = frozenset("BEGIN THEN ELSE DO LOOP REPEAT ATOMIC :".split())
 _BEGINS = frozenset(
     "SELECT WITH FROM VALUES INSERT MERGE UPDATE DELETE CREATE REPLACE CACHE EXPLAIN TABLE ( DROP ALTER TRUNCATE "
     "EXECUTE REFRESH ANALYZE USE LOAD MSCK CALL UNCACHE CLEAR ADD COMMENT STOP SHOW DESCRIBE DESC".split()
+)
+_BEFORE_VALUES = frozenset(
+    "SELECT DISTINCT ALL WHERE HAVING ON AND OR NOT BETWEEN IN LIKE ILIKE RLIKE ESCAPE CASE WHEN THEN ELSE BY LIMIT "
+    "OFFSET OF FROM VALUES DIV".split()
 )
 _QUERIES = frozenset("SELECT WITH FROM VALUES TABLE ( EXPLAIN SHOW DESCRIBE DESC".split())
 
@@ -102,16 +106,22 @@ class Turns:
     changes: bool
 
 
-def at_its_turn(text: str, tokens: tuple[Token, ...], is_ours: Callable[[str, tuple[Token, ...]], bool]) -> Turns:
+def at_its_turn(
+    text: str,
+    tokens: tuple[Token, ...],
+    is_ours: Callable[[str, tuple[Token, ...]], bool],
+    names_of: Callable[[str], frozenset[str] | None],
+) -> Turns:
     """Let temporal statements of a script be compiled when it is their turn.
 
-    A statement that reads a variable of the script cannot be taken out of it, and one in the middle of control flow
-    (FOR … AS query, IF EXISTS (query)) neither: they are compiled now, see `refuse_stale`.
+    The script's variables are handed over, as parameters. Where a variable may be a column, and where a query stands in
+    the middle of control flow (FOR … AS query, IF EXISTS (query)), it is compiled now, see `refuse_stale`.
 
     Args:
         text: the script.
         tokens: its tokens.
         is_ours: whether a statement is temporal, by its text and tokens.
+        names_of: of the relations that a statement reads and their columns, in lower case; None where one is not known.
     """
     found, variables = list(steps(tokens)), _declared(tokens)
     edits = Edits(text)
@@ -122,11 +132,14 @@ def at_its_turn(text: str, tokens: tuple[Token, ...], is_ours: Callable[[str, tu
             stays = stays or _span(control)
         if not step.own or not is_ours(_span(step.own).of(text), step.own):
             continue
+        own = _span(step.own)
         read = [t for n, t in enumerate(step.own) if t.name.lower() in variables and not _is_part(step.own, n)]
-        if read:
+        names = names_of(own.of(text)) if read else frozenset()
+        handed = None if names is None else _Handed.over(step.own, variables, names)
+        if handed is None:
             stays = stays or _span(read[:1])
         else:
-            edits.replace(_span(step.own), f"EXECUTE IMMEDIATE {literal(_span(step.own).of(text))}")
+            edits.replace(own, f"EXECUTE IMMEDIATE {literal(handed.text(text, own))}{handed.using}")
     return Turns(edits.render(), stays, any(step.changes for step in found))
 
 
@@ -138,6 +151,80 @@ def refuse_stale(text: str, turns: Turns) -> None:
     """
     if turns.stays is not None and turns.changes:
         raise UnsupportedError("UNSUPPORTED.SCRIPT", text, turns.stays.pair)
+
+
+@dataclass(frozen=True)
+class _Handed:
+    """The variables that a statement reads, as parameters of it.
+
+    Attributes:
+        places: where each stands, its parameter, and the name that the column has where it is one of its own.
+        values: per parameter what the script gives for it.
+    """
+
+    places: tuple[tuple[Span, str, str], ...]
+    values: Mapping[str, str]
+
+    @classmethod
+    def over(cls, own: tuple[Token, ...], variables: Set[str], names: Set[str]) -> _Handed | None:
+        """The variables among a statement's tokens; None where one of these names may be something else, too.
+
+        A name with a dot behind it is a row of FOR, and columns and relations come before variables, as in Spark.
+        """
+        places: list[tuple[Span, str, str]] = []
+        values: dict[str, str] = {}
+        items = _items(own)
+        for at, token in enumerate(own):
+            name = token.name.lower()
+            if name not in variables or _is_part(own, at) or _text(own, at + 1) == "(":
+                continue
+            chain = own[at : at + 3] if _text(own, at + 1) == "." else own[at : at + 1]
+            if name in names or not _may_be_value(own, at) or not chain[-1].is_name:
+                return None
+            parameter = "_".join(t.name.lower() for t in chain[::2])
+            values[parameter] = ".".join(quoted(t.name) for t in chain[::2])
+            is_item = at in items and _text(own, at + len(chain)).upper() in (",", "FROM", "")
+            places.append((_span(chain), parameter, chain[-1].name if is_item else ""))
+        return cls(tuple(places), values)
+
+    def text(self, script: str, own: Span) -> str:
+        """The statement with parameters."""
+        edits = Edits(script)
+        for span, parameter, column in self.places:
+            edits.replace(span, f":{parameter}" + (f" AS {quoted(column)}" if column else ""))
+        return edits.render(own)
+
+    @property
+    def using(self) -> str:
+        """What hands the values over; empty where there are none."""
+        given = ", ".join(f"{value} AS {parameter}" for parameter, value in self.values.items())
+        return given and f" USING {given}"
+
+
+def _items(own: tuple[Token, ...]) -> set[int]:
+    """Where the items of select lists begin."""
+    found: set[int] = set()
+    in_list = [False]
+    for at, token in enumerate(own):
+        if token.text == "(":
+            in_list.append(False)
+        elif token.text == ")":
+            in_list = in_list[:-1] or [False]
+        elif token.word in ("SELECT", "FROM"):
+            in_list[-1] = token.word == "SELECT"
+        if in_list[-1] and (token.word in ("SELECT", "DISTINCT", "ALL") or token.text == ","):
+            found.add(at + 1)
+    return found
+
+
+def _may_be_value(own: tuple[Token, ...], at: int) -> bool:
+    """Whether a value may stand there: behind an operator, or a word that has one behind it. Else it is an alias."""
+    before = own[at - 1] if at else None
+    return before is None or before.word in _BEFORE_VALUES or (before.kind == "op" and before.text != ")")
+
+
+def _text(own: tuple[Token, ...], at: int) -> str:
+    return own[at].text if at < len(own) else ""
 
 
 def _span(tokens: Sequence[Token]) -> Span:

@@ -19,7 +19,7 @@ from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
 from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
-from sqlx.sessions.stored import is_body, store, stored_head
+from sqlx.sessions.stored import is_body, parameters_named, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition, probing
@@ -28,7 +28,7 @@ from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
-from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
+from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, quoted, tokenize, with_backquotes
 from sqlx.streaming.commands import carets_in, carry_out
 from sqlx.streaming.tables import refuse_write
 from udtf.spark.tasks import configured_tasks
@@ -201,7 +201,7 @@ class SessionStatements:
     def _script(self, text: str, accepted: bool) -> Rewritten | None:
         """A SQL script: what cannot be compiled when it is its turn is compiled now, over tables as they are then."""
         tokens = tokenize(text)
-        turns = at_its_turn(text, tokens, partial(self._is_ours, accepted))
+        turns = at_its_turn(text, tokens, partial(self._is_ours, accepted), self._names_read)
         if turns.stays is None:
             return None if turns.text == text else Rewritten(turns.text)
         if compile_query(turns.text, self._binder(), in_session=False).operators():
@@ -219,6 +219,19 @@ class SessionStatements:
             return True
         is_definition = _words(tokens, 1) in (["CREATE"], ["DROP"]) and parse_definition(text) is not None
         return is_definition or parse_streaming(text, tokens) is not None
+
+    def _names_read(self, text: str) -> frozenset[str] | None:
+        """Of the relations that a statement reads and their columns, in lower case; None where one is not there yet."""
+        found: set[str] = set()
+        level, binder = scan(text), self._binder()
+        for relation in level.read():
+            entry = binder.entry(relation.parts)
+            read = entry.columns if entry else binder.columns(f"SELECT * FROM {'.'.join(map(quoted, relation.parts))}")
+            if read is None:
+                return None
+            found.update(column.name.lower() for column in read)
+            found.add(relation.parts[-1].lower())
+        return frozenset(found | {relation.alias.name.lower() for relation in level.relations() if relation.alias})
 
     def _is_taken(self, text: str) -> bool:
         """Whether Spark's parser takes a statement."""
@@ -282,7 +295,8 @@ class SessionStatements:
             return self._live_query(text, tokens)
         binder = self._binder()
         in_session = not is_body(text) and (head is None or head.kind == "view")
-        plan = compile_query(text if head is None else head.query, binder, in_session=in_session)
+        with parameters_named(head):
+            plan = compile_query(text if head is None else head.query, binder, in_session=in_session)
         if head is not None and not plan.operators():  # plain SQL once its reads are rewritten: Spark keeps the view
             head, plan = None, compile_query(text, binder)
         if not plan.operators():

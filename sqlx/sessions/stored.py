@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pyspark.errors import PySparkException
 
-from sqlx.errors import UnsupportedError
+from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.spark.binder import SparkBinder
 from sqlx.sql.parser import scan
@@ -47,6 +47,11 @@ class StoredHead:
     query: str
     temporary: bool = False
     shared: bool = False
+
+    def parameters(self) -> set[str]:
+        """The parameters of a function, in lower case; the arguments of their types are among them."""
+        before = tokenize(self.before)
+        return {b.name.lower() for a, b in pairwise(before) if a.text in ("(", ",") and self.kind == "function"}
 
 
 #: Of each kind the words that may stand before it, and the one behind which the query is.
@@ -81,6 +86,23 @@ def stored_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
             temporary = bool(before & {"TEMP", "TEMPORARY"})
             return StoredHead(kind, text[: token.end], parts, query, temporary, "GLOBAL" in before)
     return None
+
+
+@contextmanager
+def parameters_named(head: StoredHead | None) -> Iterator[None]:
+    """Within it a name that an operator does not know is said to be the function's parameter, where it is one.
+
+    Raises:
+        UnsupportedError: `UNSUPPORTED.FUNCTION_PARAMETER`.
+    """
+    try:
+        yield
+    except BindError as error:
+        column = error.parameters.get("column", "")
+        if head is None or error.condition != "BIND.UNKNOWN_COLUMN" or column.lower() not in head.parameters():
+            raise
+        condition = "UNSUPPORTED.FUNCTION_PARAMETER"
+        raise UnsupportedError(condition, error.text, error.span, column=column) from error
 
 
 def is_body(text: str) -> bool:

@@ -16,9 +16,13 @@ def is_ours(text: str, _tokens: tuple[Token, ...]) -> bool:
     return " AS OF " in text
 
 
+def names_of(text: str) -> frozenset[str] | None:
+    return None if "unmade" in text else frozenset({"id", "k", "ts", "total", "o", "r"})
+
+
 def turned(script: str) -> str:
     assert is_script(tokenize(script))
-    turns = at_its_turn(script, tokenize(script), is_ours)
+    turns = at_its_turn(script, tokenize(script), is_ours, names_of)
     refuse_stale(script, turns)
     return turns.text
 
@@ -53,10 +57,34 @@ def test_the_time_of_a_read_is_no_variable() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "handed", "using"),
+    [
+        ("{Q} AND o.id > x", "{Q} AND o.id > :x", "`x` AS x"),
+        ("{Q} WHERE X IN (1, x, `x`)", "{Q} WHERE :x IN (1, :x, :x)", "`x` AS x"),
+        (
+            "SELECT x, f(1, x, 2), (SELECT x FROM r) FROM ({Q})",
+            "SELECT :x AS `x`, f(1, :x, 2), (SELECT :x AS `x` FROM r) FROM ({Q})",
+            "`x` AS x",
+        ),
+        ("{Q} AND o.id BETWEEN x AND y", "{Q} AND o.id BETWEEN :x AND :y", "`x` AS x, `y` AS y"),
+        ("{Q} AND o.id = row.n AND o.x > 1", "{Q} AND o.id = :row_n AND o.x > 1", "`row`.`n` AS row_n"),
+    ],
+)
+def test_variables_of_the_script_are_handed_over(written: str, handed: str, using: str) -> None:
+    frame = "BEGIN DECLARE x, y INT; DROP TABLE t; FOR row AS SELECT 1 AS n DO {}; END FOR; END"
+    found = turned(frame.replace("{}", written.replace("{Q}", Q)))
+    assert found == frame.replace("{}", f"EXECUTE IMMEDIATE '{handed.replace('{Q}', Q)}' USING {using}")
+
+
+@pytest.mark.parametrize(
     ("script", "at"),
     [
-        (f"BEGIN DECLARE x INT; INSERT INTO r VALUES (1); {Q} WHERE o.id > x; END", "x; END"),
-        (f"BEGIN DECLARE VARIABLE a, x INT; {Q} WHERE o.id > x; DROP TABLE r; END", "x; DROP"),
+        (f"BEGIN DECLARE total INT; INSERT INTO r VALUES (1); {Q} WHERE o.id > total; END", "total; END"),
+        (f"BEGIN DECLARE VARIABLE a, total INT; {Q} WHERE o.id > total; DROP TABLE r; END", "total; DROP"),
+        (f"BEGIN DECLARE x INT; DROP TABLE r; SELECT max(id) x FROM ({Q}) GROUP BY x; END", "x FROM"),
+        (f"BEGIN DECLARE x INT; DROP TABLE r; SELECT id AS x FROM ({Q}); END", "x FROM"),
+        (f"BEGIN DECLARE x INT; DROP TABLE r; {Q} JOIN unmade WHERE o.id > x; END", "x; END"),
+        (f"BEGIN FOR o AS SELECT 1 AS id DO INSERT INTO r {Q} AND o.id = 1; END FOR; END", "o.id FROM"),
         (f"BEGIN FOR row AS {Q} DO INSERT INTO t VALUES (row.id); END FOR; END", "BEGIN FOR row AS"),
         (f"BEGIN INSERT INTO r VALUES (1); IF EXISTS ({Q}) THEN SELECT 1; END IF; END", "IF EXISTS"),
         (f"BEGIN DECLARE n INT; TRUNCATE TABLE r; SET n = (SELECT max(id) FROM ({Q})); END", "SET n"),
@@ -74,7 +102,7 @@ def test_one_that_cannot_move_is_refused_where_the_script_changes_tables(script:
 @pytest.mark.parametrize(
     "script",
     [
-        f"BEGIN DECLARE x INT DEFAULT 1; {Q} WHERE o.id > x; END",
+        f"BEGIN DECLARE total INT DEFAULT 1; {Q} WHERE o.id > total; END",
         f"BEGIN IF EXISTS ({Q}) THEN SELECT 1; END IF; END",
         "BEGIN INSERT INTO r VALUES (1); SELECT x FROM r; END",
     ],

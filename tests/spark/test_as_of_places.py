@@ -252,6 +252,20 @@ def test_scripts_variables_and_described_queries(db):
     assert [row.col_name for row in db.sql(ours(f"DESCRIBE QUERY {JOINED}")).collect()] == ["id", "rate"]
 
 
+def test_variables_of_a_script_in_clauses_of_an_operator(db):
+    join = "SELECT o.id, r.rate FROM orders o ASOF LEFT JOIN spans r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
+    expected = rows(db.sql(f"{join} AND o.k = 'a'"))
+    assert rows(db.sql(f"BEGIN DECLARE x STRING DEFAULT 'a'; {join} AND o.k = x; END")) == expected
+    looped = f"BEGIN FOR w AS SELECT 'a' AS k DO CREATE TABLE found AS {join} AND o.k = w.k; END FOR; END"
+    try:
+        db.sql(looped).collect()
+        assert rows(db.table("found")) == expected
+    finally:
+        db.sql("DROP TABLE IF EXISTS found")
+    with pytest.raises(TemporalSqlError, match="UNKNOWN_COLUMN"):
+        db.sql(f"BEGIN DECLARE x INT DEFAULT 1; {join} AND o.k = y; END").collect()
+
+
 def test_a_view_whose_schema_is_gone_can_be_dropped(db):
     db.sql("CREATE SCHEMA gone")
     db.sql("USE gone")
@@ -274,7 +288,7 @@ def test_a_script_reads_what_it_has_changed(db):
     script = f"BEGIN DECLARE n INT DEFAULT 1; {view}; IF n = 1 THEN SELECT count(*) AS c FROM seen; END IF; END"
     assert db.sql(script).collect()[0].c == len(found)
     with pytest.raises(UnsupportedError, match=r"UNSUPPORTED\.SCRIPT"):
-        db.sql(f"BEGIN DECLARE n INT; TRUNCATE TABLE daily; {query} WHERE o.id > n; END")
+        db.sql(f"BEGIN DECLARE id INT; TRUNCATE TABLE daily; {query} WHERE id > 1; END")
     assert db.table("daily").count() > 0, "nothing of a refused script has run"
     db.sql("CREATE VERSIONED TABLE steps (k INT, ts TIMESTAMP, v INT) KEYS (k) TIMESTAMP BY ts")
     times = "INSERT INTO steps VALUES (5, TIMESTAMP'2026-01-01', 7)"

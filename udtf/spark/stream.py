@@ -150,7 +150,7 @@ _ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
 #: Local properties that Spark sets for the tasks of a streaming query.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _POOL: Final = "SQLX_WORKER_POOL"
-#: What grows by copying leaves holes in the heap, 1.1 times the state: large arrays have pages of their own, and give them back.
+#: Arrays that grow by copying leave holes in the heap, more than the state itself: large ones get pages of their own.
 _ALLOCATING: Final = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(256 << 10),
