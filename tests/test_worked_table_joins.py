@@ -195,6 +195,56 @@ def test_a_changelog_sums_up_to_the_query_over_current_rows(
     assert is_empty or sorted(rows, key=str) == expected(query, updates, versioned)
 
 
+#: Tables that are derived from tables: their KEYS, and their query.
+DERIVED = [
+    ("k", "SELECT k, g, v, ts FROM a WHERE v > 1", "SELECT k, v AS x, g AS y FROM d"),
+    ("k", "SELECT * FROM a", "SELECT d.k, d.v AS x, b.v AS y FROM d LEFT JOIN b ON d.f = b.k"),
+    ("k", "SELECT a.k, a.ts, b.v, b.g FROM a LEFT JOIN b ON a.k = b.k", "SELECT k, v AS x, g AS y FROM d"),
+    ("k", "SELECT a.k, a.ts, b.v, b.g FROM a JOIN b ON a.f = b.k WHERE b.v > 0",
+     "SELECT g AS k, count(*) AS x, sum(v) AS y FROM d GROUP BY g"),
+    ("g", "SELECT g, count(*) AS n, max(ts) AS ts FROM a GROUP BY g", "SELECT d.g AS k, n AS x, b.v AS y FROM d JOIN b"
+     " ON d.g = b.k"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "derived", "query"), DERIVED)
+@given(updates=UPDATES, versioned=st.sets(st.sampled_from(["b", "c"])), as_is=st.booleans(), data=st.data())
+@settings(max_examples=20)
+def test_a_table_that_is_derived_from_tables_sums_up_to_its_query(
+    keys: str, derived: str, query: str, updates: list[Any], versioned: set[str], as_is: bool, data: st.DataObject
+) -> None:
+    """In its place stands a view in DuckDB; a filter of a versioned table is versioned where it is made so."""
+    is_versioned = as_is and " JOIN " not in derived and "GROUP" not in derived
+    versioned = versioned | ({"a"} if is_versioned else set())
+    tables = {n: {"versioned": n in versioned, "retention": 1000} for n in TABLES}
+    script = "".join(definition(name, tables[name], columns) for name, columns in TABLES.items())
+    kind = "VERSIONED" if is_versioned else "UPSERT"
+    script += f"CREATE {kind} TABLE d KEYS ({keys}) TIMESTAMP BY ts AS {derived};"
+    driver, rows = ReplayDriver(f"{script}{query} EMIT CHANGES AS CHANGELOG"), []
+    timed = [u for u in updates if u[3] is not None or "GROUP" not in derived]  # its KEYS may not be NULL
+    pushed = [(name, {"k": k, "f": f, "g": g, "v": v, "ts": ts * 1000}) for name, k, f, g, v, ts in timed]
+    for changes in cut(driver, pushed, data):
+        for change in changes:
+            values = tuple(change.row.values())
+            if change.op in ("update_before", "delete"):
+                rows.remove(values)
+            else:
+                rows.append(values)
+    assert sorted(rows, key=str) == expected(f"WITH d AS ({derived}) {query}", timed, versioned)
+
+
+@pytest.mark.parametrize(
+    ("keys", "derived"), [("g", "SELECT * FROM a"), ("k", "SELECT g AS k, ts FROM a"), ("k, g", "SELECT * FROM a")]
+)
+def test_a_derived_table_has_the_key_of_its_query(keys: str, derived: str) -> None:
+    script = definition("a", {"versioned": False}, TABLES["a"])
+    script += f"CREATE UPSERT TABLE d KEYS ({keys}) TIMESTAMP BY ts AS {derived};"
+    with pytest.raises(TemporalSqlError) as refused:
+        ReplayDriver(f"{script}SELECT * FROM d EMIT CHANGES")
+    assert refused.value.condition in ("DEFINITION.DERIVED_KEYS", "EMIT.KEY_NOT_SELECTED")
+    assert refused.value.span is not None
+
+
 @pytest.mark.parametrize(
     ("query", "condition"),
     [

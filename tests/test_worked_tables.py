@@ -120,10 +120,15 @@ def test_the_default_retention_is_said_once() -> None:
     assert ReplayDriver(script).notes == ("`t` keeps its history for 1 day: HISTORY RETENTION was not given.",)
 
 
-def test_a_table_over_a_table_that_changes_is_refused_by_name() -> None:
-    script = read(is_versioned=False)
-    derived = (
-        "CREATE UPSERT TABLE t2 KEYS (k) TIMESTAMP BY ts AS SELECT k, v, ts FROM t; SELECT k, v FROM t2 EMIT CHANGES"
-    )
-    with pytest.raises(TemporalSqlError, match="The table `t2`, which reads another one by its changes"):
-        ReplayDriver(script.partition("SELECT")[0] + derived)
+DERIVED = "CREATE UPSERT TABLE d KEYS (k) TIMESTAMP BY ts AS SELECT k, v, ts FROM t WHERE v NOT LIKE '%x';"
+
+
+@given(ROWS, st.data())
+def test_updates_of_a_derived_table_follow_the_rules(rows: list[Any], data: st.DataObject) -> None:
+    pushed = [("t", {"k": k, "v": v, "ts": None if ts is None else ts * 1000}) for k, v, ts in rows]
+    driver = ReplayDriver(read(is_versioned=False).partition("SELECT")[0] + DERIVED + "SELECT k, v FROM d EMIT CHANGES")
+    got = [row for changes in cut(driver, pushed, data) for row in changed(changes)]
+    sent, _, refused = updates(rows, is_versioned=False, latest_only=False)
+    shown = [(u[0], passing(u[3]), u[1], passing(u[2])) for u in sent if u is not None]
+    assert got == [(key, new, ts) for key, new, ts, old in shown if old is not None or new is not None]
+    assert len(driver.late) == refused

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from catalog.entries import Entry
 from catalog.relations import as_of_sql, history_sql
 from sqlx.bind.binder import Binder, LiveRead, NotLiveError
@@ -10,20 +12,37 @@ from sqlx.sql.structure import Relation
 from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span
 
 
-def rewritten_read(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+def rewritten_read(
+    text: str, relation: Relation, binder: Binder, query_behind: Callable[[Entry], str | None]
+) -> tuple[Span, str] | None:
     """The edit that turns a special read of a definition into plain SQL; None for every other relation.
+
+    Args:
+        text: the statement.
+        relation: in one of its FROM clauses.
+        binder: names and types.
+        query_behind: the query of a definition over another versioned table.
 
     Raises:
         BindError: history of something that keeps none, or a version by its number.
     """
+    found = None
     if relation.kind == "function" and relation.call == "history":
-        return _history(text, relation, binder)
-    if relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
-        return _as_of(text, relation, binder)
-    return None
+        found = _history(text, relation, binder)
+    elif relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
+        found = _as_of(text, relation, binder)
+    if found is None:
+        return None
+    entry, edit = found
+    if query_behind(entry) is not None:
+        raise BindError("BIND.DERIVED_HISTORY", text, relation.body.pair, name=entry.name)
+    return edit
 
 
-def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+_Read = tuple[Entry, tuple[Span, str]]
+
+
+def _history(text: str, relation: Relation, binder: Binder) -> _Read | None:
     names = [t for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."]
     if not names or not all(t.is_name for t in names):
         return None
@@ -31,10 +50,10 @@ def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] 
     if entry is None:
         return None
     _needs_versions(text, entry, relation, "history()")
-    return relation.body, f"({history_sql(entry)})"
+    return entry, (relation.body, f"({history_sql(entry)})")
 
 
-def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+def _as_of(text: str, relation: Relation, binder: Binder) -> _Read | None:
     entry = binder.entry(relation.parts)
     if entry is None or relation.travel is None or relation.travel_time is None:
         return None
@@ -43,7 +62,7 @@ def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | 
         raise BindError("BIND.VERSION_NUMBER", text, relation.travel.pair, name=entry.name)
     time = relation.travel_time.of(text)
     alias = "" if relation.alias is not None else f" AS {relation.parts[-1]}"
-    return Span(relation.body.start, relation.travel.end), f"({as_of_sql(entry, time)}){alias}"
+    return entry, (Span(relation.body.start, relation.travel.end), f"({as_of_sql(entry, time)}){alias}")
 
 
 def _needs_versions(text: str, entry: Entry, relation: Relation, what: str) -> None:

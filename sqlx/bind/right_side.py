@@ -16,7 +16,7 @@ from sqlx.bind.reads import live_read
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import Block, Level, Relation
-from sqlx.sql.tokens import Token, quoted, tokenize_span
+from sqlx.sql.tokens import Token, quoted, tokenize, tokenize_span
 
 _FORBIDDEN = {"DISTINCT": "DISTINCT", "OVER": "a window function"}
 GENERATORS = frozenset("EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK".split())
@@ -33,6 +33,7 @@ class RightSide:
         keys: key column of the table to the visible column that shows it (None where it is not shown).
         entry: the definition behind it; None for any other relation (MATCH_CONDITION, ASOF).
         name: what messages call it.
+        time: the visible column that is the table's TIMESTAMP BY; None where it is not shown, or an expression.
     """
 
     sql: str
@@ -41,6 +42,7 @@ class RightSide:
     keys: tuple[tuple[str, str | None], ...]
     entry: Entry | None
     name: str
+    time: str | None = None
 
 
 class RightSideReader:
@@ -112,8 +114,46 @@ class RightSideReader:
     def _entry(self, entry: Entry) -> RightSide:
         if entry.kind != "versioned":
             self._not_versioned(entry.name, entry)
+        behind = self.query_behind(entry)
+        if behind is not None:
+            return self._derived(entry, self._query(scan(behind), behind, entry.name))
         live = live_read(self.binder, entry, self.text, self.span) if self.streaming else None
         return entry_side(entry, self.binder, live)
+
+    def query_behind(self, entry: Entry) -> str | None:
+        """The query of a definition over another versioned table; None for a definition over anything else."""
+        parts = tuple(token.name for token in tokenize(entry.relation) if token.is_name)
+        query: str | None
+        if entry.relation.startswith("("):
+            query = entry.relation[1:-1]
+        elif self.binder.entry(parts) is not None:
+            query = f"SELECT * FROM {entry.relation}"
+        else:
+            query = self.binder.view_text(parts)
+        return query if query is not None and self._names_versions(scan(query)) else None
+
+    def _derived(self, entry: Entry, side: RightSide) -> RightSide:
+        """A table that is derived from another has its versions: what the definition says beside that must agree.
+
+        Raises:
+            UnsupportedError: `AS_OF_JOIN.DERIVED`: it does not.
+        """
+        shown = {(column or "").lower() for _, column in side.keys}
+        base = side.entry
+        assert base is not None, "a query over a versioned table has one behind it"
+        differs = {
+            "KEYS": {key.lower() for key in entry.keys} != shown,
+            "TIMESTAMP BY": side.time is None or entry.timestamp_by.strip("`").lower() != side.time.lower(),
+            "HISTORY RETENTION": entry.retention_us not in (None, base.retention_us),
+            "SEQUENCE BY": entry.sequence_by is not None,
+            "APPLY AS DELETE WHEN": entry.delete_when is not None,
+            "LATE TO": entry.late_to is not None,
+        }
+        clause = next((clause for clause, found in differs.items() if found), None)
+        if clause is not None:
+            parameters = {"table": entry.name, "base": base.name, "clause": clause}
+            raise UnsupportedError("AS_OF_JOIN.DERIVED", self.text, self.span.pair, **parameters)
+        return side
 
     def _query(self, level: Level, text: str, name: str) -> RightSide:
         block = self._only_block(level)
@@ -135,7 +175,7 @@ class RightSideReader:
         shown = tuple(c for c in columns if c.name not in all_hidden)
         lineage = _lineage(tokenize_span(text, block.select), inner)
         keys = tuple((key, _shown_as(lineage, column)) for key, column in inner.keys)
-        return RightSide(sql, shown, all_hidden, keys, inner.entry, name)
+        return RightSide(sql, shown, all_hidden, keys, inner.entry, name, _shown_as(lineage, inner.time))
 
     def _only_block(self, level: Level) -> Block:
         if len(level.blocks) != 1 or level.recursive:
@@ -195,7 +235,7 @@ def renamed(side: RightSide, names: tuple[Token, ...], text: str) -> RightSide:
     sql = f"SELECT {', '.join([*items, *side.hidden])} FROM ({side.sql}) AS __sqlx_h"
     columns = tuple(Column(shown[c.name], c.type) for c in side.columns)
     keys = tuple((key, None if column is None else shown.get(column, column)) for key, column in side.keys)
-    return replace(side, sql=sql, columns=columns, keys=keys)
+    return replace(side, sql=sql, columns=columns, keys=keys, time=shown.get(side.time or ""))
 
 
 def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide:
@@ -211,7 +251,8 @@ def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide
     hidden += ["__arrival"] if entry.valid_from else []
     hidden += [f"__order{n}" for n in range(len(arrival))]
     keys = tuple((key, key) for key in entry.keys)
-    return RightSide(versions_sql(source, arrival), entry.columns, tuple(hidden), keys, entry, entry.name)
+    time = next((c.name for c in entry.columns if c.name.lower() == entry.timestamp_by.strip("`").lower()), None)
+    return RightSide(versions_sql(source, arrival), entry.columns, tuple(hidden), keys, entry, entry.name, time)
 
 
 def arrival_of(entry: Entry, binder: Binder) -> tuple[str, ...]:

@@ -100,7 +100,8 @@ class FromCompiler:
             if relation.alias is None:
                 return inner
         windows = None if self.context.streaming else bounded_windows(self.context.text, relation)
-        read = windows or rewritten_read(self.context.text, relation, self.context.binder)
+        behind = RightSideReader(self.context.binder, self.context.text, self.context.streaming).query_behind
+        read = windows or rewritten_read(self.context.text, relation, self.context.binder, behind)
         if read is not None:
             self.context.edits.replace(*read)
         self._read_live(relation, self.block.level)

@@ -434,6 +434,11 @@ class Suppress(OneInput):
         return self.updates_of.config.n_keys
 
 
+def reads_changes(fragment: Fragment) -> bool:
+    """Whether rows that a fragment reads change."""
+    return any(isinstance(node, Operator) and node.gives_changes for node in fragment.inputs)
+
+
 def _max_future_us(fragment: Fragment) -> int | None:
     """The least limit of outliers among the streams that a fragment reads (semantics.md B9), microseconds."""
     future_us = [s.entry.max_future_us for s in fragment.walk() if isinstance(s, Source) and not s.entry.is_table]

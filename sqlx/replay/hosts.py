@@ -134,10 +134,12 @@ class Host:
         self.node, self.new_logic, self.shapes, self._waits = node, new_logic, shapes, waits
         self.tasks = [new_logic() for _ in range(tasks)]
 
-    def on_row(self, side: Side, values: Values, event_time: Micros | None) -> Emission:
-        """Give one row of an input to its task; what it emits has the operator's columns."""
+    def on_row(self, side: Side, values: Values, event_time: Micros | None, *, is_deletion: bool = False) -> Emission:
+        """Give one row of an input to its task, or a deletion of it; what it emits has the operator's columns."""
         shape = self.shapes[side]
         row = self.row(shape, values, event_time)
+        if is_deletion:
+            row = row._replace(time=event_time, event_time=event_time, is_tombstone=True)
         task = self.tasks[task_of(row.key, shape.key_types, len(self.tasks))]
         return self.shown_as(task.on_batch([row]))
 

@@ -17,7 +17,7 @@ from catalog.definitions import name_text
 from catalog.entries import Entry
 from catalog.relations import alias_text
 from sqlx.errors import RunError
-from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source, TableChanges
+from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source, TableChanges, reads_changes
 from sqlx.plan.operators import function_of
 from sqlx.replay.fragments import FragmentRunner, refuse
 from sqlx.replay.hosts import ALWAYS_COUNTED, Host, SuppressHost, UpdateHost, changes_of
@@ -75,10 +75,17 @@ OnChange = Callable[[str, Values, Micros | None], None]
 
 @dataclass(frozen=True)
 class Origin:
-    """What a value was made from: the event time of the record, and its columns for the late rows."""
+    """What a value was made from.
+
+    Attributes:
+        time: the event time of the record.
+        row: its columns, for the late rows.
+        is_deletion: it says that the table behind it has the row no longer; nothing but its key is known.
+    """
 
     time: Micros | None
     row: dict[str, Any]
+    is_deletion: bool = False
 
 
 @dataclass
@@ -208,7 +215,8 @@ class Topology:
         derived = self.script.derived.get(entry.name.lower())
         if derived is not None:
             if reads_changes(derived):
-                refuse(f"The table `{entry.name}`, which reads another one by its changes,")
+                self._read_updates(derived, partial(self._on_derived, entry))
+                return
             self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
 
     def _add_operator(self, node: Operator) -> None:
@@ -235,12 +243,20 @@ class Topology:
     def _on_row(self, host: Host, side: Side, values: Values, origin: Origin, reads_source: bool) -> None:
         self._last_ms[host.node] = self._now_ms
         try:
-            emission = host.on_row(side, values, origin.time)
+            emission = host.on_row(side, values, origin.time, is_deletion=origin.is_deletion)
         except OperatorError as error:
             self._refuse(error, host.node)
         for row in emission.late:
             self.late.append(_late(row, origin.row if reads_source else host.shown(side, values)))
         self.outlets[host.node].deliver_all(emission)
+
+    def _on_derived(self, entry: Entry, updates: list[Update]) -> None:
+        """Put the updates of a query into the table that is derived from it; one without a row now deletes its key."""
+        for update in updates:
+            if update.new is not None:
+                self.process(entry, update.new)
+            elif update.gone is not None:
+                self.sources[entry.name][0].deliver(update.gone, Origin(update.time, {}, is_deletion=True))
 
     def _on_updates(self, host: SuppressHost | UpdateHost, side: Side, updates: list[Update]) -> None:
         self._last_ms[host.node] = self._now_ms
@@ -265,11 +281,6 @@ class Topology:
         result = self.script.plan.result
         for change in changes_of(updates, result.shape, result.keys):
             self._on_change(change.op, change.values, change.time)
-
-
-def reads_changes(fragment: Fragment) -> bool:
-    """Whether rows that a fragment reads change."""
-    return any(isinstance(node, Operator) and node.gives_changes for node in fragment.inputs)
 
 
 def _late(late: LateRow, row: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ What every test of the front end sees::
     rates  (k, rate, at, seq, known)      a versioned table: KEYS (k), TIMESTAMP BY at, SEQUENCE BY known, 1 day
     prices (k, region, price, at)         a versioned table of two keys, kept for ever, without SEQUENCE BY
     items  (k, title)                     an upsert table
+    halved (k, rate, ts)                  a versioned table that is derived from rates, by another time
     clicks (id, k, ts)                    a stream
 """
 
@@ -46,10 +47,12 @@ ENTRIES = (
     Entry("versioned", "prices", PRICES, "`prices__log`", "at", ("k", "region"), delete_when="price < 0"),
     Entry("versioned", "numbered", RATES, "`rates__log`", "at", ("k",), "seq"),
     Entry("upsert", "items", ITEMS, "`items__log`", "at", ("k",)),
+    Entry("versioned", "halved", columns("k string, rate double, ts timestamp"), "`halved__source`", "ts", ("k",)),
     Entry("stream", "clicks", CLICKS, "`clicks__log`", "ts"),
 )
 VIEWS = {
     "cheap": "SELECT k, rate FROM rates WHERE rate < 1",
+    "halved__source": "SELECT k, rate / 2 AS rate, known AS ts FROM rates",
     "totals": "SELECT k, sum(rate) AS rate FROM rates GROUP BY k",
 }
 
