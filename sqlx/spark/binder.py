@@ -26,6 +26,7 @@ from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
+from sqlx.plan.nodes import reads_changes
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import dataset, query_frame, with_relations
 from sqlx.spark.stream import lower_stream
@@ -361,6 +362,8 @@ class SparkBinder:
         """A query behind a definition, as a stream."""
         binder = SparkBinder(self.spark, self.catalog, self.portable, self._parser)
         plan = compile_query(query, binder, streaming=True)
+        if reads_changes(plan.root):
+            raise NotLiveError("it follows a table that changes, which is for replay so far")
         return lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark)).frame
 
     def common_type(self, left: str, right: str) -> str | None:

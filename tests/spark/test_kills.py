@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-_WORKERS_A_LIFE = 4
+_WORKERS_A_LIFE = 2
 _SEED = 20261121
 _ORDERS, _KEYS, _RATES = 60, 7, 3
 _HOUR_US = 3_600_000_000
@@ -185,7 +185,7 @@ def _clean_session() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
-@pytest.mark.parametrize("most", [5, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("most", [_WORKERS_A_LIFE + 1, pytest.param(20, marks=pytest.mark.full)])
 def test_no_kill_loses_or_doubles_a_row(tmp_path: Path, most: int) -> None:
     chance, kills = random.Random(_SEED), list[str]()
     inputs = Inputs(tmp_path)
