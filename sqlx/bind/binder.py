@@ -164,6 +164,10 @@ class Binder(Protocol):
         """Whether a name that is no column is a variable of the session."""
         ...
 
+    def is_parameter(self, name: str) -> bool:
+        """Whether a name that is no column is a parameter of the function whose body this is: only Spark reads it."""
+        ...
+
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """The stored query of a view, so that a versioned table can be found behind it; None for other names."""
         ...

@@ -10,7 +10,7 @@ from sqlx.bind.binder import Binder, RowOrder, is_order, is_row_order
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key, padded
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed, stars
-from sqlx.bind.scope import Reference, RelationScope, Scope, Side
+from sqlx.bind.scope import Reference, RelationScope, Scope, Side, name_chains
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.nodes import Fragment
@@ -146,7 +146,7 @@ class KeyedJoinBuilder:
         self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
         self.join, self.inputs = join, inputs
         right = RelationScope(inputs.right_name, inputs.right.columns)
-        self.scope = Scope(self.text, inputs.left, right, self.binder.is_variable)
+        self.scope = Scope(self.text, inputs.left, right, self._is_value)
         self.parts = Parts()
 
     @property
@@ -187,10 +187,20 @@ class KeyedJoinBuilder:
         if self.join.on is not None:
             for conjunct in split_conjuncts(tokenize_span(self.text, self.join.on)):
                 self.scope.references(conjunct.tokens)  # names first: an unknown one is the better message
-                if not (conjunct.operator in ("=", "<=>") and self._equality(conjunct)):
+                may_be_key = conjunct.operator in ("=", "<=>") and not self._reads_parameter(conjunct)
+                if not (may_be_key and self._equality(conjunct)):
                     self.further(conjunct)
         if self.join.on is not None and not self.parts.left_keys and not self.inputs.right.keys:
             self._check_equality()
+
+    def _is_value(self, name: str) -> bool:
+        return self.binder.is_variable(name) or self.binder.is_parameter(name)
+
+    def _reads_parameter(self, conjunct: Conjunct) -> bool:
+        """Whether a name in it is a parameter: that is known around the operator, where the result is tested."""
+        names = [token for token in conjunct.tokens if token.is_name and self.binder.is_parameter(token.name)]
+        chains = [chain for chain in name_chains(conjunct.tokens) if chain[0] in names]
+        return any(len(chain) == 1 and not self.scope.references(tuple(chain)) for chain in chains)
 
     def _check_equality(self) -> None:
         """Any relation on the right may be joined without a key, but not by a condition in place of one.

@@ -267,6 +267,11 @@ class DuckDbBinder:
         del name
         return False
 
+    def is_parameter(self, name: str) -> bool:
+        """Replay has no functions."""
+        del name
+        return False
+
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """A replay script has no views."""
         del parts

@@ -294,6 +294,8 @@ class SessionStatements:
         if self._reads_live(text):
             return self._live_query(text, tokens)
         binder = self._binder()
+        if head is not None or is_body(text):
+            binder.parameters = None if head is None else frozenset(head.parameters())
         in_session = not is_body(text) and (head is None or head.kind == "view")
         with parameters_named(head):
             plan = compile_query(text if head is None else head.query, binder, in_session=in_session)

@@ -99,7 +99,7 @@ def parameters_named(head: StoredHead | None) -> Iterator[None]:
         yield
     except BindError as error:
         column = error.parameters.get("column", "")
-        if head is None or error.condition != "BIND.UNKNOWN_COLUMN" or column.lower() not in head.parameters():
+        if head is None or not error.condition.endswith(".UNKNOWN_COLUMN") or column.lower() not in head.parameters():
             raise
         condition = "UNSUPPORTED.FUNCTION_PARAMETER"
         raise UnsupportedError(condition, error.text, error.span, column=column) from error

@@ -296,6 +296,8 @@ class SparkBinder:
         self._refusal: Exception | None = None
         self.live_frames: dict[str, DataFrame] = {}
         self._live: dict[str, LiveRead] = {}
+        #: Of the function whose body is compiled; None where it is called, and any name may be one.
+        self.parameters: frozenset[str] | None = frozenset()
 
     @property
     def case_sensitive(self) -> bool:
@@ -391,6 +393,10 @@ class SparkBinder:
     def is_variable(self, name: str) -> bool:
         """Whether Spark knows the name where there is no relation."""
         return self.columns(f"SELECT {name}") is not None
+
+    def is_parameter(self, name: str) -> bool:
+        """Whether the body that is compiled is of a function with such a parameter; called, any name may be one."""
+        return self.parameters is None or name.lower() in self.parameters
 
     def view_text(self, parts: tuple[str, ...]) -> str | None:
         """The stored query of a permanent view."""

@@ -337,6 +337,26 @@ def test_a_sql_function_is_compiled_at_each_call_with_its_arguments(db, kind, re
         db.sql("DROP TABLE later")
 
 
+@pytest.mark.parametrize("kind", ["LEFT", "INNER"])
+def test_a_parameter_of_a_function_is_tested_on_what_was_joined(db, kind):
+    body = f"SELECT o.id, r.rate FROM orders o {kind} JOIN rates r AS OF o.ts ON o.k = r.k"
+    expected = rows(db.sql(f"{body} AND o.k = 'a' AND r.rate > 1.0"))
+    db.sql(
+        f"CREATE OR REPLACE TEMPORARY FUNCTION joined_for(kk STRING, least DOUBLE) RETURNS {TABLE} "
+        f"RETURN {body} AND kk = o.k AND r.rate > least"
+    )
+    try:
+        assert rows(db.sql("SELECT * FROM joined_for('a', 1.0)")) == expected
+        assert rows(db.sql("SELECT f.* FROM VALUES ('a') AS t(n), LATERAL joined_for(t.n, 1.0) AS f")) == expected
+    finally:
+        db.sql("DROP TEMPORARY FUNCTION joined_for")
+    with pytest.raises(TemporalSqlError, match="FUNCTION_PARAMETER"):
+        db.sql(
+            "CREATE TEMPORARY FUNCTION by_k(kk STRING) RETURNS TABLE (id INT) RETURN "
+            "SELECT id FROM orders DEDUPLICATE WITHIN INTERVAL 1 DAY BY (kk) ON TIME ts"
+        )
+
+
 def test_the_body_of_a_function_that_is_an_expression_is_refused(db):
     with pytest.raises(TemporalSqlError, match=r"UNSUPPORTED\.FUNCTION_BODY"):
         db.sql(ours(f"CREATE TEMPORARY FUNCTION counted() RETURNS BIGINT RETURN 1 + (SELECT count(*) FROM ({JOINED}))"))
