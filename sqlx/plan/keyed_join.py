@@ -271,16 +271,13 @@ class KeyedJoinBuilder:
         Raises:
             BindError: a key is missing.
         """
-        entry = self.inputs.right.entry
-        if entry is None:
-            return
-        used = self.parts.key_columns
-        missing = [key for key, shown in self.inputs.right.keys if shown is None or shown.lower() not in used]
+        right, used = self.inputs.right, self.parts.key_columns
+        missing = [key for key, shown in right.keys if shown is None or shown.lower() not in used]
         if missing:
-            names, keys = (", ".join(f"`{k}`" for k in found) for found in (missing, entry.keys))
+            names, keys = (", ".join(f"`{k}`" for k in found) for found in (missing, [key for key, _ in right.keys]))
             raise BindError(
                 "KEYED_JOIN.KEYS_NOT_COVERED", self.text, (self.join.on or self.join.span).pair,
-                table=entry.name, keys=keys, missing=names,
+                table=right.name if right.entry is None else right.entry.name, keys=keys, missing=names,
             )  # fmt: skip
 
     # types

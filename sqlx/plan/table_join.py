@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from catalog.entries import Column
 from sqlx.bind.scope import RelationScope
-from sqlx.errors import BindError, UnsupportedError
+from sqlx.errors import UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, result_columns
 from sqlx.plan.nodes import TableJoin
@@ -60,7 +60,9 @@ class TableJoinBuilder(KeyedJoinBuilder):
             BindError, UnsupportedError: what was written cannot be joined so.
         """
         super().read()
-        self._check_keys()
+        if not self.inputs.right.keys:
+            raise UnsupportedError("TABLE_JOIN.NO_KEY", self.text, self.join.relation.span.pair, table=self.right.name)
+        self.check_keys()
         place = (self.join.on or self.join.span).pair
         if self.kind == "full" and self.parts.further:
             raise UnsupportedError("TABLE_JOIN.FULL_CONDITION", self.text, self.parts.further[0].span.pair)
@@ -140,25 +142,6 @@ class TableJoinBuilder(KeyedJoinBuilder):
         names = [r.name.lower() for r in side.relations if r.column(column) and column not in r.merged]
         asked = relation if relation is not None else next(iter(names), "")
         return next((key for key in side.keys if (asked, column) in key.names), None)
-
-    def _check_keys(self) -> None:
-        """The equalities cover the key of the right side.
-
-        Raises:
-            BindError: one is missing.
-        """
-        used = self.parts.key_columns
-        missing = [key for key, shown in self.inputs.right.keys if shown is None or shown.lower() not in used]
-        if not self.inputs.right.keys:
-            raise UnsupportedError("TABLE_JOIN.NO_KEY", self.text, self.join.relation.span.pair, table=self.right.name)
-        if missing or not self.parts.right_keys:
-            names, keys = (
-                ", ".join(f"`{k}`" for k in found) for found in (missing, [k for k, _ in self.inputs.right.keys])
-            )
-            raise BindError(
-                "KEYED_JOIN.KEYS_NOT_COVERED", self.text, (self.join.on or self.join.span).pair,
-                table=self.right.name, keys=keys, missing=names,
-            )  # fmt: skip
 
     def _places(self) -> tuple[tuple[int, int], ...]:
         """Where result columns are the key: their place, and which column of the key they are."""

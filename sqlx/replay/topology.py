@@ -256,7 +256,8 @@ class Topology:
             if update.new is not None:
                 self.process(entry, update.new)
             elif update.gone is not None:
-                self.sources[entry.name][0].deliver(update.gone, Origin(update.time, {}, is_deletion=True))
+                row = dict(zip((column.name for column in entry.columns), update.gone, strict=True))
+                self.sources[entry.name][0].deliver(update.gone, Origin(update.time, row, is_deletion=True))
 
     def _on_updates(self, host: SuppressHost | UpdateHost, side: Side, updates: list[Update]) -> None:
         self._last_ms[host.node] = self._now_ms

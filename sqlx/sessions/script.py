@@ -21,9 +21,11 @@ _BEGINS = frozenset(
     "EXECUTE REFRESH ANALYZE USE LOAD MSCK CALL UNCACHE CLEAR ADD COMMENT STOP SHOW DESCRIBE DESC".split()
 )
 _BEFORE_VALUES = frozenset(
-    "SELECT DISTINCT ALL WHERE HAVING ON AND OR NOT BETWEEN IN LIKE ILIKE RLIKE ESCAPE CASE WHEN THEN ELSE BY LIMIT "
+    "SELECT DISTINCT ALL WHERE HAVING ON AND OR NOT BETWEEN IN LIKE ILIKE RLIKE ESCAPE CASE WHEN THEN ELSE LIMIT "
     "OFFSET OF FROM VALUES DIV".split()
 )
+_CLAUSES = frozenset("SELECT FROM WHERE HAVING LIMIT OFFSET QUALIFY".split())
+_OF_ROWS = frozenset("SELECT WITH FROM VALUES".split())
 _QUERIES = frozenset("SELECT WITH FROM VALUES TABLE ( EXPLAIN SHOW DESCRIBE DESC".split())
 
 
@@ -173,8 +175,10 @@ class _Handed:
         """
         places: list[tuple[Span, str, str]] = []
         values: dict[str, str] = {}
-        items = _items(own)
-        for at, token in enumerate(own):
+        items, start = _items(own), next((at for at, token in enumerate(own) if token.word in _OF_ROWS), len(own))
+        if own[0].word in ("MERGE", "UPDATE", "DELETE"):  # the columns of their targets are read as well
+            return None
+        for at, token in enumerate(own[start:], start):  # before that are the names of what is made
             name = token.name.lower()
             if name not in variables or _is_part(own, at) or _text(own, at + 1) == "(":
                 continue
@@ -218,9 +222,22 @@ def _items(own: tuple[Token, ...]) -> set[int]:
 
 
 def _may_be_value(own: tuple[Token, ...], at: int) -> bool:
-    """Whether a value may stand there: behind an operator, or a word that has one behind it. Else it is an alias."""
-    before = own[at - 1] if at else None
-    return before is None or before.word in _BEFORE_VALUES or (before.kind == "op" and before.text != ")")
+    """Whether a value may stand there: behind an operator, or a word that has one behind it. Else it is an alias.
+
+    In ORDER BY and GROUP BY a value would be the number of a column.
+    """
+    before, depth = own[at - 1], 0
+    if before.word not in _BEFORE_VALUES and (before.kind != "op" or before.text == ")"):
+        return False
+    if before.text == "(" and own[at - 2].word == "AS":  # the names of what a generator makes
+        return False
+    for token in reversed(own[:at]):
+        depth += (token.text == ")") - (token.text == "(")
+        if depth < 0 or (depth == 0 and token.word in _CLAUSES):
+            return True
+        if depth == 0 and token.word == "BY":
+            return False
+    return True
 
 
 def _text(own: tuple[Token, ...], at: int) -> str:

@@ -231,7 +231,9 @@ class SessionStatements:
                 return None
             found.update(column.name.lower() for column in read)
             found.add(relation.parts[-1].lower())
-        return frozenset(found | {relation.alias.name.lower() for relation in level.relations() if relation.alias})
+        for relation in level.relations():
+            found.update(token.name.lower() for token in (relation.alias, *relation.columns) if token is not None)
+        return frozenset(found)
 
     def _is_taken(self, text: str) -> bool:
         """Whether Spark's parser takes a statement."""
