@@ -39,7 +39,7 @@ import os, sys
 from pyspark.sql import SparkSession
 import udtf
 from dbt.cli.main import dbtRunner
-from sqlx.java import use_java
+from sqlx.sessions.java import use_java
 use_java()
 os.environ["PYSPARK_PYTHON"] = sys.executable
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config(
