@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from catalog.entries import Entry
 from catalog.relations import as_of_sql, history_sql
 from sqlx.bind.binder import Binder, LiveRead, NotLiveError
 from sqlx.errors import BindError, UnsupportedError
-from sqlx.sql.structure import Relation
+from sqlx.sql.parser import scan
+from sqlx.sql.structure import Level, Relation
 from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span
 
 
-def rewritten_read(
-    text: str, relation: Relation, binder: Binder, query_behind: Callable[[Entry], str | None]
-) -> tuple[Span, str] | None:
+def rewritten_read(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
     """The edit that turns a special read of a definition into plain SQL; None for every other relation.
-
-    Args:
-        text: the statement.
-        relation: in one of its FROM clauses.
-        binder: names and types.
-        query_behind: the query of a definition over another versioned table.
 
     Raises:
         BindError: history of something that keeps none, or a version by its number.
     """
-    found = None
     if relation.kind == "function" and relation.call == "history":
-        found = _history(text, relation, binder)
-    elif relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
-        found = _as_of(text, relation, binder)
-    if found is None:
-        return None
-    entry, edit = found
-    if query_behind(entry) is not None:
-        raise BindError("BIND.DERIVED_HISTORY", text, relation.body.pair, name=entry.name)
-    return edit
+        return _history(text, relation, binder)
+    if relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
+        return _as_of(text, relation, binder)
+    return None
 
 
-_Read = tuple[Entry, tuple[Span, str]]
+def query_behind(binder: Binder, entry: Entry) -> str | None:
+    """The query of a definition over another versioned table; None for a definition over anything else."""
+    parts = tuple(token.name for token in tokenize(entry.relation) if token.is_name)
+    query: str | None
+    if entry.relation.startswith("("):
+        query = entry.relation[1:-1]
+    elif binder.entry(parts) is not None:
+        query = f"SELECT * FROM {entry.relation}"
+    else:
+        query = binder.view_text(parts)
+    return query if query is not None and names_versions(binder, scan(query)) else None
 
 
-def _history(text: str, relation: Relation, binder: Binder) -> _Read | None:
+def names_versions(binder: Binder, root: Level) -> bool:
+    """Whether a stored query reads a versioned table anywhere; another one reads like a plain table."""
+    parts = {relation.parts for relation in root.relations()}
+    entries = [binder.entry(p) for p in parts if p]
+    views = [text for p in parts if p and (text := binder.view_text(p)) is not None]
+    return any(e and e.kind == "versioned" for e in entries) or any(names_versions(binder, scan(v)) for v in views)
+
+
+def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
     names = [t for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."]
     if not names or not all(t.is_name for t in names):
         return None
@@ -50,19 +53,26 @@ def _history(text: str, relation: Relation, binder: Binder) -> _Read | None:
     if entry is None:
         return None
     _needs_versions(text, entry, relation, "history()")
-    return entry, (relation.body, f"({history_sql(entry)})")
+    _refuse_derived(text, relation, binder, entry)
+    return relation.body, f"({history_sql(entry)})"
 
 
-def _as_of(text: str, relation: Relation, binder: Binder) -> _Read | None:
+def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
     entry = binder.entry(relation.parts)
     if entry is None or relation.travel is None or relation.travel_time is None:
         return None
     _needs_versions(text, entry, relation, "AS OF a time")
     if relation.travel_kind.endswith("VERSION"):
         raise BindError("BIND.VERSION_NUMBER", text, relation.travel.pair, name=entry.name)
+    _refuse_derived(text, relation, binder, entry)
     time = relation.travel_time.of(text)
     alias = "" if relation.alias is not None else f" AS {relation.parts[-1]}"
-    return entry, (Span(relation.body.start, relation.travel.end), f"({as_of_sql(entry, time)}){alias}")
+    return Span(relation.body.start, relation.travel.end), f"({as_of_sql(entry, time)}){alias}"
+
+
+def _refuse_derived(text: str, relation: Relation, binder: Binder, entry: Entry) -> None:
+    if query_behind(binder, entry) is not None:
+        raise BindError("BIND.DERIVED_HISTORY", text, relation.body.pair, name=entry.name)
 
 
 def _needs_versions(text: str, entry: Entry, relation: Relation, what: str) -> None:

@@ -7,19 +7,20 @@ before the pick: it becomes the flag ``__pass``. Projections carry the hidden co
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NoReturn
 
 from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
 from sqlx.bind.binder import Binder, LiveRead
-from sqlx.bind.reads import live_read
+from sqlx.bind.reads import live_read, names_versions, query_behind
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import Block, Level, Relation
-from sqlx.sql.tokens import Token, quoted, tokenize, tokenize_span
+from sqlx.sql.tokens import Token, quoted, tokenize_span
 
 _FORBIDDEN = {"DISTINCT": "DISTINCT", "OVER": "a window function"}
-GENERATORS = frozenset("EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK".split())
+_GENERATORS = frozenset("EXPLODE EXPLODE_OUTER POSEXPLODE POSEXPLODE_OUTER INLINE INLINE_OUTER STACK".split())
 
 
 @dataclass(frozen=True)
@@ -93,16 +94,9 @@ class RightSideReader:
         if entry is not None:
             return self._entry(entry)
         view = self.binder.view_text(relation.parts)
-        if view is not None and self._names_versions(scan(view)):
+        if view is not None and names_versions(self.binder, scan(view)):
             return self._query(scan(view), view, name)
         return self._not_versioned(".".join(relation.parts), None)
-
-    def _names_versions(self, root: Level) -> bool:
-        """Whether a stored view reads a versioned table anywhere; another view reads like a plain table."""
-        parts = {relation.parts for relation in root.relations()}
-        entries = [self.binder.entry(p) for p in parts if p]
-        views = [text for p in parts if p and (text := self.binder.view_text(p)) is not None]
-        return any(e and e.kind == "versioned" for e in entries) or any(self._names_versions(scan(v)) for v in views)
 
     def _not_versioned(self, name: str, entry: Entry | None) -> NoReturn:
         if entry is None and self.binder.columns(f"SELECT * FROM {quoted_path(name)}") is None:
@@ -114,23 +108,11 @@ class RightSideReader:
     def _entry(self, entry: Entry) -> RightSide:
         if entry.kind != "versioned":
             self._not_versioned(entry.name, entry)
-        behind = self.query_behind(entry)
+        behind = query_behind(self.binder, entry)
         if behind is not None:
             return self._derived(entry, self._query(scan(behind), behind, entry.name))
         live = live_read(self.binder, entry, self.text, self.span) if self.streaming else None
         return entry_side(entry, self.binder, live)
-
-    def query_behind(self, entry: Entry) -> str | None:
-        """The query of a definition over another versioned table; None for a definition over anything else."""
-        parts = tuple(token.name for token in tokenize(entry.relation) if token.is_name)
-        query: str | None
-        if entry.relation.startswith("("):
-            query = entry.relation[1:-1]
-        elif self.binder.entry(parts) is not None:
-            query = f"SELECT * FROM {entry.relation}"
-        else:
-            query = self.binder.view_text(parts)
-        return query if query is not None and self._names_versions(scan(query)) else None
 
     def _derived(self, entry: Entry, side: RightSide) -> RightSide:
         """A table that is derived from another has its versions: what the definition says beside that must agree.
@@ -143,7 +125,7 @@ class RightSideReader:
         assert base is not None, "a query over a versioned table has one behind it"
         differs = {
             "KEYS": {key.lower() for key in entry.keys} != shown,
-            "TIMESTAMP BY": side.time is None or entry.timestamp_by.strip("`").lower() != side.time.lower(),
+            "TIMESTAMP BY": side.time is None or (_time_of(entry) or "").lower() != side.time.lower(),
             "HISTORY RETENTION": entry.retention_us not in (None, base.retention_us),
             "SEQUENCE BY": entry.sequence_by is not None,
             "APPLY AS DELETE WHEN": entry.delete_when is not None,
@@ -190,10 +172,11 @@ class RightSideReader:
     def _select_list(self, block: Block, text: str, inner: RightSide) -> str:
         """The select list as written, its stars without the hidden columns."""
         tokens = tokenize_span(text, block.select)
-        for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        made = generators(tokens)
+        for token in tokens:
             if token.word in _FORBIDDEN:
                 self._refuse(_FORBIDDEN[token.word])
-            if token.word in GENERATORS and following is not None and following.text == "(":
+            if token in made:
                 self._refuse(f"a generator, {token.text}")  # a version would become several rows, or none
         assert block.select is not None
         pieces: list[str] = []
@@ -251,14 +234,25 @@ def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide
     hidden += ["__arrival"] if entry.valid_from else []
     hidden += [f"__order{n}" for n in range(len(arrival))]
     keys = tuple((key, key) for key in entry.keys)
-    time = next((c.name for c in entry.columns if c.name.lower() == entry.timestamp_by.strip("`").lower()), None)
-    return RightSide(versions_sql(source, arrival), entry.columns, tuple(hidden), keys, entry, entry.name, time)
+    sql = versions_sql(source, arrival)
+    return RightSide(sql, entry.columns, tuple(hidden), keys, entry, entry.name, _time_of(entry))
+
+
+def _time_of(entry: Entry) -> str | None:
+    """The column that is the event time of a definition; None where that is an expression."""
+    named = entry.timestamp_by.strip("`").lower()
+    return next((column.name for column in entry.columns if column.name.lower() == named), None)
 
 
 def arrival_of(entry: Entry, binder: Binder) -> tuple[str, ...]:
     """How the rows arrived: what the definition kept of it, else what the binder knows of its relation."""
     kept = entry.arrival
     return kept if kept and not any("_metadata" in k for k in kept) else (binder.arrival(entry.relation),)
+
+
+def generators(tokens: tuple[Token, ...]) -> list[Token]:
+    """The calls that make several rows of one, or none, by their names."""
+    return [a for a, b in pairwise(tokens) if a.word in _GENERATORS and b.text == "("]
 
 
 def stars(tokens: tuple[Token, ...]) -> list[Token]:

@@ -100,8 +100,7 @@ class FromCompiler:
             if relation.alias is None:
                 return inner
         windows = None if self.context.streaming else bounded_windows(self.context.text, relation)
-        behind = RightSideReader(self.context.binder, self.context.text, self.context.streaming).query_behind
-        read = windows or rewritten_read(self.context.text, relation, self.context.binder, behind)
+        read = windows or rewritten_read(self.context.text, relation, self.context.binder)
         if read is not None:
             self.context.edits.replace(*read)
         self._read_live(relation, self.block.level)

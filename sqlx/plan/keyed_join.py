@@ -198,9 +198,8 @@ class KeyedJoinBuilder:
 
     def _reads_parameter(self, conjunct: Conjunct) -> bool:
         """Whether a name in it is a parameter: that is known around the operator, where the result is tested."""
-        names = [token for token in conjunct.tokens if token.is_name and self.binder.is_parameter(token.name)]
-        chains = [chain for chain in name_chains(conjunct.tokens) if chain[0] in names]
-        return any(len(chain) == 1 and not self.scope.references(tuple(chain)) for chain in chains)
+        names = [chain[0] for chain in name_chains(conjunct.tokens) if len(chain) == 1]
+        return any(self.binder.is_parameter(name.name) and not self.scope.references((name,)) for name in names)
 
     def _check_equality(self) -> None:
         """Any relation on the right may be joined without a key, but not by a condition in place of one.

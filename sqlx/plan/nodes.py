@@ -259,7 +259,7 @@ class TableJoin(KeyedJoin):
         """The columns of the key of its updates: those by which the sides meet, by foreign key that of the left."""
         if not self.config.is_foreign:
             return tuple(column for column in self.left.columns if column.name.startswith("__k"))
-        (left,) = (node for node in self.left.inputs if isinstance(node, (TableOperator, TableJoin)))
+        (left,) = tables_read(self.left)
         return left.result_keys
 
     @property
@@ -426,12 +426,17 @@ class Suppress(OneInput):
     @property
     def updates_of(self) -> TableOperator | TableJoin:
         """The operator whose updates wait."""
-        (found,) = (node for node in self.input.inputs if isinstance(node, (TableOperator, TableJoin)))
+        (found,) = tables_read(self.input)
         return found
 
     @property
     def grouping_keys(self) -> int:
         return self.updates_of.config.n_keys
+
+
+def tables_read(fragment: Fragment) -> list[TableOperator | TableJoin]:
+    """The operators whose updates a fragment reads."""
+    return [node for node in fragment.inputs if isinstance(node, (TableOperator, TableJoin))]
 
 
 def reads_changes(fragment: Fragment) -> bool:

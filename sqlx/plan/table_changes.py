@@ -9,13 +9,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from catalog.entries import Column, Entry
 from catalog.relations import alias_text
 from sqlx.bind.comparison import check_collation
 from sqlx.bind.reads import live_read
-from sqlx.bind.right_side import GENERATORS
+from sqlx.bind.right_side import generators
 from sqlx.bind.scope import RelationScope
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
@@ -105,12 +103,7 @@ def check_one_row(context: Context, block: Block, tail: QueryTail) -> None:
     """
     if block.span.start not in context.tables.shown:
         return
-    tokens = tokenize_span(context.text, block.select)
-    called = [
-        Span(token.start, token.end)
-        for token, following in pairwise(tokens)
-        if token.word in GENERATORS and following.text == "("
-    ]
+    called = [Span(token.start, token.end) for token in generators(tokenize_span(context.text, block.select))]
     for span in (*called, *tail.laterals):
         raise UnsupportedError("TABLE.GENERATOR", context.text, span.pair)
 

@@ -17,7 +17,7 @@ from catalog.entries import Entry
 from sqlx.bind.comparison import check_collation
 from sqlx.errors import BindError, TemporalParseError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
-from sqlx.plan.nodes import Fragment, Plan, Source, TableJoin, TableOperator, reads_changes
+from sqlx.plan.nodes import Fragment, Plan, Source, reads_changes, tables_read
 from sqlx.replay.duckdb import DuckDbBinder, Engine, EngineAnalyzer
 from sqlx.replay.fragments import FragmentRunner
 from sqlx.sql.definitions import carets, parse_definition
@@ -165,7 +165,7 @@ def _define(script: Script, definition: Definition) -> None:
     if plan is None:
         definition = replace(definition, using="", relation="", relation_parts=(), query="")
     with carets(definition.text):
-        relation = declared_relation(definition) if plan is None else _relation_of(plan)
+        relation = declared_relation(definition) if source is None or plan is None else _relation_of(source, plan)
         entry = bind_entry(definition, relation, EngineAnalyzer(script.engine))
     if not script.catalog.define(entry, replace=definition.replace):
         if not definition.if_not_exists:
@@ -180,12 +180,11 @@ def _define(script: Script, definition: Definition) -> None:
         script.derived[entry.name.lower()] = replace(plan.root, sql=sql, columns=script.engine.schema(sql))
 
 
-def _relation_of(plan: Plan) -> str:
-    """The query of a definition: as it was written where it reads a table by its changes, see `RightSideReader`."""
+def _relation_of(source: str, plan: Plan) -> str:
+    """The query of a definition: as it was written where it reads a table by its changes, see `query_behind`."""
     if not reads_changes(plan.root):
         return f"({plan.root.sql})"
-    written = plan.text.removeprefix("SELECT * FROM ")
-    return written if written.startswith("(") else f"({plan.text})"
+    return source if source.startswith("(") else f"({plan.text})"
 
 
 def _check_derived(plan: Plan, definition: Definition) -> None:
@@ -195,7 +194,7 @@ def _check_derived(plan: Plan, definition: Definition) -> None:
         BindError: `DEFINITION.DERIVED_KEYS`: the KEYS are other columns.
     """
     names = [plan.root.columns[place].name for place in plan.result.keys]
-    count = max((len(n.result_keys) for n in plan.root.inputs if isinstance(n, (TableOperator, TableJoin))), default=1)
+    count = max((len(table.result_keys) for table in tables_read(plan.root)), default=1)
     asked = {key.lower() for key in definition.keys}
     if not asked <= {name.lower() for name in names} or len(asked) != count:
         keys = ", ".join(f"`{name}`" for name in names[:count])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from catalog.definitions import Definition, Drop, Show
+from catalog.definitions import Definition, Drop, Show, name_text
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
 from sqlx.errors import TemporalSqlError, UnsupportedError
@@ -28,7 +28,7 @@ from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
-from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, quoted, tokenize, with_backquotes
+from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
 from sqlx.streaming.commands import carets_in, carry_out
 from sqlx.streaming.tables import refuse_write
 from udtf.spark.tasks import configured_tasks
@@ -226,7 +226,7 @@ class SessionStatements:
         level, binder = scan(text), self._binder()
         for relation in level.read():
             entry = binder.entry(relation.parts)
-            read = entry.columns if entry else binder.columns(f"SELECT * FROM {'.'.join(map(quoted, relation.parts))}")
+            read = entry.columns if entry else binder.columns(f"SELECT * FROM {name_text(relation.parts)}")
             if read is None:
                 return None
             found.update(column.name.lower() for column in read)
@@ -296,9 +296,10 @@ class SessionStatements:
         if self._reads_live(text):
             return self._live_query(text, tokens)
         binder = self._binder()
-        if head is not None or is_body(text):
-            binder.parameters = None if head is None else frozenset(head.parameters())
-        in_session = not is_body(text) and (head is None or head.kind == "view")
+        is_called = is_body(text)
+        if is_called or head is not None:
+            binder.parameters = None if head is None else head.parameters
+        in_session = not is_called and (head is None or head.kind == "view")
         with parameters_named(head):
             plan = compile_query(text if head is None else head.query, binder, in_session=in_session)
         if head is not None and not plan.operators():  # plain SQL once its reads are rewritten: Spark keeps the view

@@ -15,11 +15,12 @@ from typing import Any, Literal
 
 from pyspark.errors import PySparkException
 
+from catalog.definitions import name_text
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.spark.binder import SparkBinder
 from sqlx.sql.parser import scan
-from sqlx.sql.tokens import Token, quoted, tokenize
+from sqlx.sql.tokens import Token, tokenize
 
 _NEEDS = (
     "/* extended SQL of sqlx{}, written in `{}`: reading it needs a session made by sqlx.session() or sqlx.enable() */ "
@@ -48,10 +49,12 @@ class StoredHead:
     temporary: bool = False
     shared: bool = False
 
-    def parameters(self) -> set[str]:
+    @property
+    def parameters(self) -> frozenset[str]:
         """The parameters of a function, in lower case; the arguments of their types are among them."""
-        before = tokenize(self.before)
-        return {b.name.lower() for a, b in pairwise(before) if a.text in ("(", ",") and self.kind == "function"}
+        if self.kind == "view":
+            return frozenset()
+        return frozenset(b.name.lower() for a, b in pairwise(tokenize(self.before)) if a.text in ("(", ","))
 
 
 #: Of each kind the words that may stand before it, and the one behind which the query is.
@@ -99,7 +102,7 @@ def parameters_named(head: StoredHead | None) -> Iterator[None]:
         yield
     except BindError as error:
         column = error.parameters.get("column", "")
-        if head is None or not error.condition.endswith(".UNKNOWN_COLUMN") or column.lower() not in head.parameters():
+        if head is None or not error.condition.endswith(".UNKNOWN_COLUMN") or column.lower() not in head.parameters:
             raise
         condition = "UNSUPPORTED.FUNCTION_PARAMETER"
         raise UnsupportedError(condition, error.text, error.span, column=column) from error
@@ -135,7 +138,7 @@ def _stand_in(head: StoredHead, plan: Plan, binder: SparkBinder) -> str:
     """Plain SQL of the same columns that reads the same relations: what Spark refuses of these it refuses here."""
     for node in plan.operators():
         binder.announce(node.name, node.columns)
-    read = {".".join(map(quoted, relation.parts)) for relation in scan(head.query).read()}
+    read = {name_text(relation.parts) for relation in scan(head.query).read()}
     exist = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in sorted(read)) or "true"
     return f"SELECT * FROM ({binder.standing_in(plan.root.sql)}) WHERE {exist}"
 
