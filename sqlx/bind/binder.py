@@ -21,9 +21,14 @@ def is_order(column: str) -> bool:
     return column.startswith("__o") and column[3:].isdigit()
 
 
+def is_row_key(column: str) -> bool:
+    """Whether a column is one of the key that a row of a live table has."""
+    return column.startswith("__u") and column[3:].isdigit()
+
+
 def is_row_order(column: str) -> bool:
     """Whether it is one of those that live rows carry along."""
-    return column == "__event_time" or is_order(column)
+    return column == "__event_time" or is_order(column) or is_row_key(column)
 
 
 @dataclass(frozen=True)
@@ -34,22 +39,27 @@ class RowOrder:
         time: its event time, or None where nothing shows it.
         order: ORDER BY expressions, () is as delivered.
         is_sequence: the order is SEQUENCE BY, the same in every run.
+        key: of a row of a table the columns of its key, under which each of its updates is known.
     """
 
     time: str | None = None
     order: tuple[str, ...] = ()
     is_sequence: bool = False
+    key: tuple[str, ...] = ()
 
     @property
     def struct(self) -> str:
         """The hidden column that hands this on."""
         fields = [f"'time', {self.time}", *(f"'o{n}', {expression}" for n, expression in enumerate(self.order))]
+        fields += [f"'u{n}', {expression}" for n, expression in enumerate(self.key)]
         return f"named_struct({', '.join(fields)})"
 
     def of(self, relation: str) -> RowOrder:
         """The same, read from the hidden column of a relation; "" is a subquery without a name."""
         column = f"{quoted(relation)}.{ROW}" if relation else ROW
-        return RowOrder(f"{column}.time", tuple(f"{column}.o{n}" for n in range(len(self.order))), self.is_sequence)
+        order = tuple(f"{column}.o{n}" for n in range(len(self.order)))
+        key = tuple(f"{column}.u{n}" for n in range(len(self.key)))
+        return RowOrder(f"{column}.time", order, self.is_sequence, key)
 
     def behind(self, alias: str) -> RowOrder:
         """What the rows of an operator's result carry along: the order of the rows that caused them, then a number."""
@@ -60,10 +70,16 @@ class RowOrder:
         )
 
     @property
+    def is_gone(self) -> str:
+        """Of a row of a table: whether it says no more than that its key has no row; see `udtf.columns.updates`."""
+        return f"{self.order[-1]} & 3 = 2"
+
+    @property
     def named(self) -> dict[str, str]:
         """The names that operators read, and the expression of each."""
         time = {} if self.time is None else {"__event_time": self.time}
-        return time | {f"__o{n}": expression for n, expression in enumerate(self.order)}
+        order = {f"__o{n}": expression for n, expression in enumerate(self.order)}
+        return time | order | {f"__u{n}": expression for n, expression in enumerate(self.key)}
 
     @property
     def items(self) -> list[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlx.bind.binder import Binder, RowOrder
+from sqlx.bind.binder import ROW, Binder, RowOrder
 from sqlx.bind.reads import insert_target
 from sqlx.plan.context import Context
 from sqlx.plan.deduplicate import deduplicate_pipe
@@ -71,6 +71,7 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     check_leftovers(text, context.edits)
     sql = context.edits.render()
     columns = context.columns_of(sql) if context.nodes and in_session and is_query(text) else ()
+    columns = tuple(column for column in columns if column.name != ROW)
     root_fragment = Fragment(sql, columns, context.reads(sql))
     if every is not None:
         root_fragment = _suppressed(context, root_fragment, every, result)
@@ -84,7 +85,8 @@ def _block(context: Context, block: Block) -> tuple[Result | None, EmitClause | 
         apply_names(context.text, block, context.edits, join)
     for item in block.items:
         shorten_qualifiers(context.text, block, context.edits, item, [join.span for join in compiled.joins])
-    context.live.hand_on(block, compiled.first_row_order)
+    is_table = block.span.start in context.tables.shown
+    context.live.hand_on(block, compiled.first_row_order, is_table=is_table)
     return _rows(context, block, compiled.first_row_order) if block.items else (None, None)
 
 

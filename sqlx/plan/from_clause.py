@@ -20,15 +20,13 @@ from sqlx.plan.context import Context, FromRelation
 from sqlx.plan.deduplicate import deduplicate_relation
 from sqlx.plan.keyed_join import Inputs, any_right, needed_columns, upsert_side, with_late_columns
 from sqlx.plan.live_reads import check_live_left
-from sqlx.plan.nodes import KeyedJoin, Source
+from sqlx.plan.nodes import KeyedJoin, Source, TableJoin
 from sqlx.plan.replaced_join import ReplacedJoin, restored
-from sqlx.plan.select_list import groups
 from sqlx.plan.subquery_text import merge_using, operand_start, read_by_left, with_clause
 from sqlx.plan.table_changes import read_table
 from sqlx.plan.table_join import TableJoinBuilder, merged_columns
 from sqlx.plan.table_lookup import TableLookupBuilder
 from sqlx.plan.table_reads import ShownTable
-from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, FromItem, Join, Level, Relation
 from sqlx.sql.tokens import Span
 from sqlx.sql.windows import bounded_windows
@@ -64,8 +62,9 @@ class FromCompiler:
     def compile(self) -> FromCompiler:
         """Compile its items, left to right."""
         if self.context.streaming and self.context.tables.reads(self.block):
-            self._check_live()
-            self.context.tables.shown[self.block.span.start] = self._tables(self.block.items[0])
+            shown = self._tables(self.block.items[0])
+            self.context.tables.shown[self.block.span.start] = shown
+            self.first_row_order = shown.carried
             return self
         for item in self.block.items:
             self.before = [*self.before, *self._item(item)]
@@ -164,8 +163,9 @@ class FromCompiler:
         merged = frozenset(t.name.lower() for t in join.using)
         seen = (*inputs.left, RelationScope(inputs.right_name, columns, merged=merged))
         seen, own = (merging.seen(seen), merging.columns) if merging is not None else (seen, ())
-        if isinstance(builder, TableJoinBuilder):
-            self.table = ShownTable(node.table, builder.keys, seen)
+        if isinstance(builder, TableJoinBuilder) and isinstance(node, TableJoin):
+            carried = builder.carried(node, f"__sqlx_op{number}")
+            self.table = ShownTable(node.table, builder.keys, seen, carried=carried)
         self.joins = [s for s in self.joins if not covered.start <= s.span.start < covered.end]
         self.joins.append(ReplacedJoin(covered, number, (*node.columns, *own), seen, item is self.block.items[0]))
         return [FromRelation(relation) for relation in seen]
@@ -220,22 +220,10 @@ class FromCompiler:
 
     # tables
 
-    def _check_live(self) -> None:
-        """On Spark a live query reads one table as it is.
-
-        Raises:
-            UnsupportedError: it does more with tables.
-        """
-        item, text = self.block.items[0], self.context.text
-        inner = self.context.tables.query_of(item.relation, self.block.level)
-        is_more = item.joins or inner is not None or groups(text, self.block, read_tail(text, self.block))
-        if self.context.carries and is_more:
-            place = item.joins[0].span if item.joins else item.relation.span
-            raise UnsupportedError("TABLE.LIVE", text, place.pair)
-
     def _tables(self, item: FromItem) -> ShownTable:
         """Compile the FROM clause of a block that reads tables."""
         known = self._table(item.relation)
+        self.arrival = known.carried
         relations = [FromRelation(known.relations[0], item.relation)]
         for join in item.joins:
             right = self._table(join.relation)
@@ -254,7 +242,15 @@ class FromCompiler:
         name = relation.given_name
         alias = "" if relation.visible_name is not None else f" AS {name}"
         columns = context.columns_of(f"{prefix}SELECT `{name}`.* FROM {context.edits.render(relation.span)}{alias}")
-        return context.tables.results[inner.blocks[0].span.start].as_relation(RelationScope(name, columns))
+        columns = tuple(column for column in columns if column.name != ROW)
+        query = context.tables.results[inner.blocks[0].span.start]
+        found = query.as_relation(RelationScope(name, columns))
+        if query.carried is None:
+            return found
+        is_named = relation.visible_name is not None or self.block.items[0].joins  # these give names to their operands
+        carried = query.carried.of(name if is_named else "")
+        context.live.show(relation, carried)
+        return replace(found, carried=carried)
 
     def _side(self, relation: Relation, table: ShownTable) -> RightSide:
         """A table as the right side of a join."""

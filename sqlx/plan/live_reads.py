@@ -153,7 +153,7 @@ def shows_row(text: str, block: Block, relation: Relation) -> bool:
 
 
 #: Under such names queries read live sources and the results of operators.
-_LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup", "__sqlx_agg")
+_LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup", "__sqlx_agg", "__sqlx_tab")
 
 
 def check_live_left(text: str, place: Span, left: str, arrival: RowOrder | None) -> RowOrder:
@@ -238,9 +238,13 @@ class LiveReads:
         self._shown[relation.span.pair] = found.of(relation.given_name)
         return found
 
-    def hand_on(self, block: Block, arrival: RowOrder | None) -> None:
-        """Let a block between a stream and an operator show what its rows carry along."""
-        if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:
+    def show(self, relation: Relation, carried: RowOrder) -> None:
+        """Note what a relation shows of what its rows carry along."""
+        self._shown[relation.span.pair] = carried
+
+    def hand_on(self, block: Block, arrival: RowOrder | None, *, is_table: bool = False) -> None:
+        """Let a block between a stream and an operator, and each that shows a table, show what its rows carry along."""
+        if arrival is None or self._carried is None or not (is_table or block.span.start in self._carried.blocks):
             return
         assert block.select is not None, "only blocks with a select list are carried"
         if groups(self.text, block, read_tail(self.text, block)):
@@ -248,7 +252,7 @@ class LiveReads:
         first = block.items[0]
         is_shown = not any(j.as_of for j in first.joins) and self.row_order_of(first.relation) == arrival
         if not (is_shown and shows_row(self.text, block, first.relation)):
-            self.edits.insert(block.select.end, f", {arrival.struct} AS {ROW}")
+            self.edits.insert(block.select.end, row_item(arrival))
         self._handed[block.span.start] = arrival
 
     def hand_on_result(self, block: Block, arrival: RowOrder | None) -> str:
@@ -256,4 +260,9 @@ class LiveReads:
         if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:
             return ""
         found = self._handed[block.span.start] = arrival.behind("")
-        return f", {found.struct} AS {ROW}"
+        return row_item(found)
+
+
+def row_item(carried: RowOrder) -> str:
+    """The hidden column as one more item of a select list."""
+    return f", {carried.struct} AS {ROW}"

@@ -431,7 +431,7 @@ class Suppress(OneInput):
 
     @property
     def grouping_keys(self) -> int:
-        return self.updates_of.config.n_keys
+        return len(self.updates_of.result_keys)
 
 
 def tables_read(fragment: Fragment) -> list[TableOperator | TableJoin]:

@@ -51,8 +51,6 @@ def _never(reason: str) -> Missing:
 _LIVE_ONLY = _never("bounded rows have one current state, which plain Spark SQL reads")
 _ALL_FINAL = _never("over bounded rows every result is final, and none waits")
 
-_TABLES_LIVE = Missing("notyet", "over live Spark only reads of one table are kept up to date so far")
-
 
 @dataclass(frozen=True)
 class Descriptor:
@@ -136,7 +134,7 @@ DESCRIPTORS = (
         clauses=("JOIN", "LEFT JOIN", "FULL JOIN"),
         batch=_LIVE_ONLY,
         text=_LIVE_ONLY,
-        live=_TABLES_LIVE,
+        live="sqlx.spark.stream:table_join",
         replay="sqlx.replay.hosts:table_join",
         explain="sqlx.sessions.explain:table_join",
     ),
@@ -146,7 +144,7 @@ DESCRIPTORS = (
         clauses=("GROUP BY",),
         batch=_LIVE_ONLY,
         text=_LIVE_ONLY,
-        live=_TABLES_LIVE,
+        live="sqlx.spark.stream:table_aggregate",
         replay="sqlx.replay.hosts:table_aggregate",
         explain="sqlx.sessions.explain:table_aggregate",
     ),

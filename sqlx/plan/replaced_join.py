@@ -12,6 +12,7 @@ from sqlx.errors import UnsupportedError
 from sqlx.plan.keyed_join import Inputs
 from sqlx.plan.nodes import AsOfJoin, TableJoin, TableLookup
 from sqlx.plan.table_join import MergedColumns
+from sqlx.plan.updates import carried_by, updates_in
 from sqlx.sql.edits import Edits
 from sqlx.sql.structure import Block, FromItem
 from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
@@ -71,6 +72,9 @@ def _tested(node: AsOfJoin | TableJoin | TableLookup, alias: str, laterals: str,
         (SELECT _l0, CASE WHEN ok THEN _r0 END AS _r0 FROM (SELECT op.*, matched AND condition AS ok FROM op)) AS op
     """
     if node.config.join == "inner":
+        carried = carried_by(node.columns, alias, is_sequence=False)
+        if updates_in(node) is not None:
+            condition = f"({condition}) AND NOT {carried.is_gone}"
         return f"(SELECT {alias}.* FROM {node.name} AS {alias}{laterals} WHERE {condition}) AS {alias}"
     flag = f"({alias}.{node.matched} AND coalesce(({condition}), false)) AS __sqlx_ok"
     inner = f"SELECT {alias}.*, {flag} FROM {node.name} AS {alias}{laterals}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from catalog.entries import Column, Entry
 from catalog.relations import alias_text
+from sqlx.bind.binder import RowOrder
 from sqlx.bind.comparison import check_collation
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import generators
@@ -18,10 +19,12 @@ from sqlx.bind.scope import RelationScope
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission, is_outermost
-from sqlx.plan.keyed_join import live_retention_us, retention_notes, with_row_order
+from sqlx.plan.keyed_join import live_retention_us, retention_notes
+from sqlx.plan.live_reads import row_item
 from sqlx.plan.nodes import Result, Source, TableChanges
 from sqlx.plan.select_list import select_items
 from sqlx.plan.table_reads import KeyColumn, ShownTable, TableQuery
+from sqlx.plan.updates import carried_by, order_of, update_columns
 from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, QueryTail, Relation
 from sqlx.sql.tokens import Span, quoted, tokenize_span
@@ -78,9 +81,11 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
 def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -> Result | None:
     """What a block over tables is: the query's result, or a table for the block around it."""
     places = table.places(select_items(context.text, block.select), together=is_outermost(block))
+    if table.carried is not None and tail.where is not None:
+        _filter(context, tail.where, table, table.carried)
     if not is_outermost(block):
         labels = tuple(key.shown for key in table.keys)
-        found = TableQuery(tuple(map(tuple, places)), labels, table.is_versioned)
+        found = TableQuery(tuple(map(tuple, places)), labels, table.is_versioned, table.carried)
         context.tables.results[block.span.start] = found
         return None
     missing = [key for key, found in zip(table.keys, places, strict=True) if not found]
@@ -91,8 +96,14 @@ def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
     keys = tuple(sorted(place for found in places for place in found))
     shows_every = table.read is not None and table.read.shows_every_update
-    around = _around(context, block, tail, table, table.read) if table.read is not None else ""
-    return Result(shape, keys, filters=tail.where is not None and not shows_every, around=around)
+    return Result(shape, keys, filters=tail.where is not None and not shows_every)
+
+
+def _filter(context: Context, where: Span, table: ShownTable, carried: RowOrder) -> None:
+    """Of what shows nothing before and now, an update of a versioned table goes on, any other does not (5.2, 5.4)."""
+    context.edits.insert(where.start, "(")
+    goes_on = f"OR {carried.is_gone}" if table.is_versioned else f"AND NOT {carried.is_gone}"
+    context.edits.insert(where.end, f") {goes_on}")
 
 
 def check_one_row(context: Context, block: Block, tail: QueryTail) -> None:
@@ -122,10 +133,19 @@ def read_table(context: Context, block: Block, relation: Relation) -> ShownTable
         raise BindError("KEYED_JOIN.COLUMN_LIST", context.text, span, name=entry.name, listed=listed, found=found)
     name = relation.visible_name or entry.name
     scope = RelationScope(name, tuple(Column(n, c.type) for n, c in zip(names, entry.columns, strict=True)))
-    context.edits.replace(relation.span, _read_of(node, scope, []))
+    carried = carried_by(node.columns, "", is_sequence=_is_sequence(context, entry)) if context.carries else None
+    context.edits.replace(relation.span, _read_of(node, scope, carried))
     shown = {column.name.lower(): n.lower() for n, column in zip(names, entry.columns, strict=True)}
     keys = tuple(KeyColumn(frozenset({(name.lower(), shown[key.lower()])})) for key in entry.keys)
-    return ShownTable(entry.name, keys, (scope,), entry.kind == "versioned", node)
+    shown_row = carried.of(name) if carried is not None else None
+    if shown_row is not None:
+        context.live.show(relation, shown_row)
+    return ShownTable(entry.name, keys, (scope,), entry.kind == "versioned", node, shown_row)
+
+
+def _is_sequence(context: Context, entry: Entry) -> bool:
+    arrival = context.binder.live(entry).arrival
+    return arrival is not None and arrival.is_sequence
 
 
 def _shape(context: Context, block: Block) -> str | None:
@@ -137,19 +157,10 @@ def _shape(context: Context, block: Block) -> str | None:
     return next((emit.shape for emit in emits if emit is not None), None)
 
 
-def _read_of(node: TableChanges, scope: RelationScope, carried: list[str]) -> str:
-    shown = [f"_l{n} AS {quoted(column.name)}" for n, column in enumerate(scope.columns)]
-    return f"(SELECT {', '.join([*carried, *shown])} FROM {node.name}) AS {quoted(scope.name)}"
-
-
-def _around(context: Context, block: Block, tail: QueryTail, table: ShownTable, node: TableChanges) -> str:
-    """The query once more, with its condition as a column, and what is handed on."""
-    edits, (scope,) = context.edits, table.relations
-    assert block.select is not None, "a block that reads tables has a select list"
-    condition = "true" if tail.where is None else edits.render(tail.where)
-    select = edits.render(block.select).strip()
-    items = ", ".join(quoted(column.name) for column in scope.columns) if select == "*" else select
-    return f"SELECT {items}, ({condition}) AS __passes, __carry FROM {_read_of(node, scope, ['__carry'])}"
+def _read_of(node: TableChanges, scope: RelationScope, carried: RowOrder | None) -> str:
+    shown = ", ".join(f"_l{n} AS {quoted(column.name)}" for n, column in enumerate(scope.columns))
+    hidden = row_item(carried) if carried is not None else ""
+    return f"(SELECT {shown}{hidden} FROM {node.name}) AS {quoted(scope.name)}"
 
 
 def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bool) -> TableChanges:
@@ -169,8 +180,9 @@ def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bo
     shown = tuple(Column(f"_l{n}", column.type) for n, column in enumerate(entry.columns))
     if context.carries:
         types = {column.name: column.type for column in fragment.columns}
-        keys = tuple(Column(f"__k{n}", types[f"__k{n}"]) for n in range(len(entry.keys)))
-        shown = with_row_order((*keys, *shown), fragment.columns)
+        keys = tuple(Column(f"__u{n}", types[f"__k{n}"]) for n in range(len(entry.keys)))
+        kept = order_of(fragment, is_sequence=_is_sequence(context, entry))
+        shown = (*shown, *update_columns(kept, keys))
     return TableChanges(
         f"__sqlx_tab{context.number(TableChanges)}",
         fragment,

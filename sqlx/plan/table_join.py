@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from catalog.entries import Column
+from sqlx.bind.binder import RowOrder
 from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.context import Context
-from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder, result_columns
-from sqlx.plan.nodes import TableJoin
+from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder
+from sqlx.plan.nodes import Fragment, TableJoin
 from sqlx.plan.table_reads import KeyColumn, ShownTable
+from sqlx.plan.updates import carried_by, order_of, update_columns
 from sqlx.sql.expressions import Conjunct
 from sqlx.sql.structure import Join
 from sqlx.sql.tokens import quoted, tokenize
@@ -77,12 +79,15 @@ class TableJoinBuilder(KeyedJoinBuilder):
         """
         left_side, right_side = self.projections()
         left_payload, right_payload = self.inputs.payload_items()
-        left_columns, right_columns = self.inputs.payload_names()
+        left_columns, right_columns = tuple(left_payload), tuple(right_payload)
         if self.kind == "left" and self.parts.further:  # a NULL payload may be a row, or none: the flag tells
             right_columns = (*right_columns, f"_r{len(right_columns)}")
             right_payload[right_columns[-1]] = "true"
         left_side.add(left_payload)
         right_side.add(right_payload)
+        if self.left.carried is not None and self.right.carried is not None:
+            left_side.add(self.left.carried.named)
+            right_side.add(self.right.carried.of(self.inputs.right_name).named)
         self.cast_keys(left_side, right_side)
         left, right = left_side.fragment(), right_side.fragment()
         self.check_carried(left, right)
@@ -93,12 +98,32 @@ class TableJoinBuilder(KeyedJoinBuilder):
             right_columns=right_columns,
             is_foreign=self._is_foreign,
         )
-        columns = result_columns(left, right, with_reason=False)
+        columns = tuple(c for c in (*left.columns, *right.columns) if not c.name.startswith("__"))
+        is_common = self._is_common(left, right)
         left_names, right_names = self.inputs.shown_names()
-        return TableJoin(
+        node = TableJoin(
             name, left, right, config, columns, f"{self.left.name} and {self.right.name}",
-            left_names=left_names, right_names=right_names, keys=self._places(),
-        ), tuple(self.parts.further)  # fmt: skip
+            common_sequence=is_common, left_names=left_names, right_names=right_names, keys=self._places(),
+        )  # fmt: skip
+        if self.left.carried is not None:
+            kept = order_of(left, is_sequence=True)[:1] if is_common else ()
+            keys = (c for c in left.columns if c.name.startswith("__u" if self._is_foreign else "__k"))
+            node = replace(node, columns=(*columns, *update_columns(kept, keys)))
+        return node, tuple(self.parts.further)
+
+    def carried(self, node: TableJoin, alias: str) -> RowOrder | None:
+        """What the rows of the result carry along."""
+        if self.left.carried is None:
+            return None
+        return carried_by(node.columns, alias, is_sequence=node.common_sequence)
+
+    def _is_common(self, left: Fragment, right: Fragment) -> bool:
+        """Whether both sides have a SEQUENCE BY of one type, by which their updates interleave."""
+        sides = (self.left.carried, self.right.carried)
+        if not all(carried is not None and carried.is_sequence for carried in sides):
+            return False
+        types = [{c.name: c.type for c in side.columns}.get("__o0") for side in (left, right)]
+        return types[0] == types[1]
 
     @property
     def keys(self) -> tuple[KeyColumn, ...]:

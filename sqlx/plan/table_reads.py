@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from catalog.entries import Entry
+from sqlx.bind.binder import RowOrder
 from sqlx.bind.right_side import stars
 from sqlx.bind.scope import RelationScope, name_chains
 from sqlx.plan.nodes import TableChanges
@@ -56,6 +57,7 @@ class ShownTable:
         relations: what the query sees in it.
         is_versioned: nothing but a versioned table is behind it, with or without filters (semantics.md 3.1).
         read: the changes of the definition, where it is one as it is.
+        carried: what its rows carry along, live on Spark; None everywhere else.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ShownTable:
     relations: tuple[RelationScope, ...]
     is_versioned: bool = False
     read: TableChanges | None = None
+    carried: RowOrder | None = None
 
     def places(self, items: list[Item], *, together: bool = False) -> list[list[int]]:
         """Per column of the key the places in a select list that show it as it is.
@@ -134,11 +137,13 @@ class TableQuery:
         places: per column of the key the places of its output columns that show it as it is.
         labels: what messages call those columns.
         is_versioned: see `ShownTable`.
+        carried: what its rows carry along, live on Spark, for `RowOrder.of`.
     """
 
     places: tuple[tuple[int, ...], ...]
     labels: tuple[str, ...]
     is_versioned: bool = False
+    carried: RowOrder | None = None
 
     def as_relation(self, scope: RelationScope) -> ShownTable:
         """What a relation shows that is this query."""

@@ -22,12 +22,13 @@ from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission, config_of, is_outermost
 from sqlx.plan.keyed_join import with_row_order
-from sqlx.plan.live_reads import check_live_left
+from sqlx.plan.live_reads import check_live_left, row_item
 from sqlx.plan.nodes import Aggregation, Fragment, Places, Result, TableAggregation
 from sqlx.plan.select_list import Grouping, Item, Replaced, Replacer, alias_text, groups, select_items, shown_name
 from sqlx.plan.subquery_text import with_clause
 from sqlx.plan.table_changes import check_every, table_of
 from sqlx.plan.table_reads import ShownTable, TableQuery
+from sqlx.plan.updates import carried_by, order_of, update_columns, updates_in
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.expressions import (
     AggregateCall,
@@ -142,9 +143,17 @@ def rewrite(
     edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
     shown = edits.render(group.block.select)
     if group.block.select is not None:
-        carried = group.context.live.hand_on_result(group.block, group.arrival)
-        edits.insert(group.block.select.end, carried)
+        carried = _carried(group, node)
+        of_stream = group.context.live.hand_on_result(group.block, group.arrival) if carried is None else ""
+        edits.insert(group.block.select.end, of_stream if carried is None else row_item(carried))
     return f"SELECT {shown}, ({condition}) AS __passes, __carry FROM {node.name}"
+
+
+def _carried(group: Grouped, node: Aggregation | TableAggregation) -> RowOrder | None:
+    """What the groups of a table carry along, live on Spark; None of those of a stream."""
+    if updates_in(node) is None:
+        return None
+    return carried_by(node.columns, "", is_sequence=group.arrival is not None and group.arrival.is_sequence)
 
 
 # What a GROUP BY groups by: columns, expressions, places in the select list, and at most one window.
@@ -348,7 +357,8 @@ def aggregate_block(
     around = rewrite(group, node, selected, [*having, *order])
     if isinstance(node, TableAggregation) and not is_outermost(block):
         labels = tuple(Span(key[0].start, key[-1].end).of(context.text) for key in group.grouping.keys)
-        context.tables.results[block.span.start] = TableQuery(_key_places(group, selected), labels)
+        carried = _carried(group, node)
+        context.tables.results[block.span.start] = TableQuery(_key_places(group, selected), labels, carried=carried)
     if not (is_outermost(block) and context.streaming):
         return None
     return replace(result_of(group, selected), around=around)
@@ -438,11 +448,26 @@ def _of_table(
     n_keys = len(group.grouping.keys)
     shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(n_keys)]
     shown += [Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)]
+    if group.context.carries:
+        _check_computed(group)
+        shown += update_columns(order_of(fragment, is_sequence=True), shown[:n_keys])
     name = f"__sqlx_agg{group.context.number(Aggregation, TableAggregation)}"
     config = TableAggregateConfig(n_keys, aggregates)
     return TableAggregation(
         name, fragment, config, tuple(shown), _shown(group).name, calls=calls, places=_places(group)
     )
+
+
+def _check_computed(group: Grouped) -> None:
+    """Live groups of a table are kept up to date by what computes each aggregate in a worker.
+
+    Raises:
+        UnsupportedError: only Spark can compute one.
+    """
+    for call in group.replacer.calls:
+        if call.function == "rows":
+            found = call.span.of(group.context.text)
+            raise UnsupportedError("TABLE.KEEPS_ROWS", group.context.text, call.name_span.pair, call=found)
 
 
 def _shown(group: Grouped) -> ShownTable:

@@ -34,6 +34,7 @@ from udtf.operators.deduplicate.logic import DeduplicateLogic
 from udtf.operators.suppress.logic import SuppressLogic
 from udtf.operators.table_aggregate.logic import Grouped, GroupedUpdate, TableAggregateLogic
 from udtf.operators.table_changes.logic import TableChangesLogic
+from udtf.operators.table_join.foreign_key import ForeignKeyJoinLogic, LeftUpdate, Pointing, RightUpdate
 from udtf.operators.table_join.logic import SideUpdate, TableJoinLogic
 from udtf.operators.table_lookup.logic import TableLookupLogic
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
@@ -330,19 +331,22 @@ class _TableJoinHost(UpdateHost):
 
     node: TableJoin
 
-    def update(self, side: Side, update: Update) -> SideUpdate:
-        shape = self.shapes[side]
-        points = self.node.config.is_foreign and side == "L"  # a row that is gone points to nothing
-        shown = (
-            update.new
-            if points
-            else next((row for row in (update.new, update.old, update.gone) if row is not None), None)
-        )
-        key = None if shown is None else shape.row(shown, update.time).key
-        meets = None if key is None or (points and any(value is None for value in key)) else key
-        new = None if update.new is None else shape.row(update.new, update.time).payload
+    def update(self, side: Side, update: Update) -> Any:
         assert update.time is not None, "updates of tables have a time"
-        return SideUpdate(side, update.key, update.time, meets, new)
+        if self.node.config.is_foreign and side == "L":
+            old, new = (None if row is None else self._pointing(row) for row in (update.old, update.new))
+            return LeftUpdate(update.key, update.time, old, new)
+        shape = self.shapes[side]
+        shown = next(row for row in (update.new, update.old, update.gone) if row is not None)
+        key = shape.row(shown, update.time).key
+        row = None if update.new is None else shape.row(update.new, update.time).payload
+        if self.node.config.is_foreign:
+            return RightUpdate(key, update.time, row)
+        return SideUpdate(side, update.time, key, row)
+
+    def _pointing(self, values: Values) -> Pointing:
+        row = self.shapes["L"].row(values, None)
+        return Pointing(None if row.has_null_key else row.key, row.payload)
 
     def shown_as(self, emission: Emission) -> Emission:
         emission.updates = [update._replace(gone=self._gone(update.key)) for update in emission.updates]
@@ -362,7 +366,8 @@ def table_join(node: TableJoin, tasks: int, engine: Engine) -> Host:
         "L": RowShape("L", node.left.columns, node.config.left_columns),
         "R": RowShape("R", node.right.columns, node.config.right_columns),
     }
-    return _TableJoinHost(node, partial(TableJoinLogic, node.config), 1, shapes)
+    logic = ForeignKeyJoinLogic if node.config.is_foreign else TableJoinLogic
+    return _TableJoinHost(node, partial(logic, node.config), 1, shapes)
 
 
 class _TableAggregationHost(UpdateHost):

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from sqlx.bind.binder import is_order, is_row_order
+from sqlx.bind.binder import ROW, is_order, is_row_order
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import (
     Aggregation,
@@ -26,20 +28,28 @@ from sqlx.plan.nodes import (
     Plan,
     Result,
     Suppress,
+    TableAggregation,
     TableChanges,
+    TableJoin,
     TableLookup,
-    TableOperator,
 )
 from sqlx.plan.operators import function_of
 from sqlx.plan.subquery_text import stands_in
+from sqlx.plan.updates import kept_orders, updates_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
 from sqlx.spark.batch import live_copies, query_frame
 from sqlx.spark.workers import check_workers
+from udtf.columns.updates import key_columns
 from udtf.logic import StreamLogic
+from udtf.operators.table_join.layout import between
 from udtf.spark import logics
 from udtf.spark.stream import rows_of, stream_operator
 from udtf.spark.tasks import stream_conf
+from udtf.spark.updates import SIDES, left_updates, paired
 from udtf.stream.spec import COUNTERS, TABLE_COUNTERS, StreamSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Refused rows of live operators on their way to the tables of LATE TO (semantics.md B7).
 
@@ -120,19 +130,19 @@ _BOUNDS = ("__ws", "__we")
 Around = Callable[[DataFrame], DataFrame]
 
 
-def answered_schema(node: TableOperator, types: StructType, orders: int) -> StructType:
-    """The columns that the live logic of an operator that keeps a table gives out.
+def answered_schema(node: Aggregation, types: StructType, orders: int) -> StructType:
+    """The columns that the live logic of an aggregation gives out.
 
     Args:
-        node: the operator.
+        node: the aggregation.
         types: of its result columns.
         orders: how many order columns its input has, where they are in the output too.
     """
-    shown = [f for f in types.fields if f.name.startswith(("__k", "__a", "_l", *_BOUNDS))]
+    shown = [f for f in types.fields if f.name.startswith(("__k", "__a", *_BOUNDS))]
     fields = [StructField(f.name, LongType()) if f.name in _BOUNDS else f for f in shown]
     if node.gives_changes:
         fields += [StructField(name, BooleanType()) for name in ("__was", "__is")]
-        fields += [StructField(_old(f.name), f.dataType) for f in shown if f.name.startswith(("__a", "_l"))]
+        fields += [StructField(_old(f.name), f.dataType) for f in shown if f.name.startswith("__a")]
     fields.append(StructField("__time", LongType()))
     carried = [f for f in types.fields if is_order(f.name)] if orders else []
     return StructType([*fields, *carried])
@@ -140,7 +150,7 @@ def answered_schema(node: TableOperator, types: StructType, orders: int) -> Stru
 
 def _old(name: str) -> str:
     """Where the old value of a column is."""
-    return name.replace("__a", "__b", 1) if name.startswith("__a") else name.replace("_l", "_b", 1)
+    return name.replace("__a", "__b", 1)
 
 
 def with_times(rows: DataFrame) -> DataFrame:
@@ -160,7 +170,7 @@ def two_sided(updates: DataFrame, around: Around, result: Result) -> DataFrame:
     Returns:
         the columns of `updates`, and the structs `__old`, `__new` (NULL: no such row) and `__gone`.
     """
-    news = [name for name in updates.columns if name.startswith(("__a", "_l"))]
+    news = [name for name in updates.columns if name.startswith("__a")]
     new = around(updates.withColumn(CARRY, F.struct(*[F.col(name) for name in updates.columns])))
     names = [name for name in new.columns if name not in (CARRY, PASSES)]
     shown = F.struct(*[F.col(f"`{name}`") for name in names])
@@ -185,6 +195,26 @@ def _gone(names: list[str], row: Column, keys: tuple[int, ...]) -> Column:
     """The key of a row that is deleted, NULL in all other columns."""
     shown = [row[name] if n in keys else F.when(F.lit(False), row[name]) for n, name in enumerate(names)]
     return F.struct(*[column.alias(name) for name, column in zip(names, shown, strict=True)])
+
+
+def put_together(rows: DataFrame, result: Result) -> DataFrame:
+    """Rows of updates that a query shows, with its hidden column, as one row an update.
+
+    Returns:
+        key `__k0 ..`, `__event_time`, `__o0 ..`, and the structs `__old`, `__new` (NULL: no such row) and `__gone`.
+    """
+    names = [name for name in rows.columns if name != ROW]
+    shown = F.struct(*[F.col(f"`{name}`") for name in names]).alias("__shown")
+    fields = [field.name for field in cast(StructType, rows.schema[ROW].dataType)]
+    carried = {"time": "__event_time"} | {name: f"__{name}" for name in fields if name != "time"}
+    flat = rows.select(shown, *[F.col(f"{ROW}.{name}").alias(carried[name]) for name in fields])
+    first, *rest = flat.schema.fields
+    found = StructType([*(StructField(side, first.dataType) for side in SIDES), *rest])
+    updates = flat.mapInArrow(paired, found)
+    row = F.coalesce(*[F.col(side) for side in SIDES])
+    keys = {f"__k{name[1:]}": F.col(f"__{name}") for name in fields if name.startswith("u")}
+    dropped = ["__only", *(f"__{name}" for name in fields if name.startswith("u"))]
+    return updates.withColumns({**keys, "__gone": _gone(names, row, result.keys)}).drop(*dropped)
 
 
 def as_changes(updates: DataFrame, shape: str) -> DataFrame:
@@ -338,14 +368,14 @@ class StreamLowering:
         node = self.plan.operators()[-1]
         updates = self.frames[node.name] if batch is None else self._rows(node, batch)
         if not isinstance(node, Suppress):
-            updates = self._two_sided(node, updates)
+            updates = self._shown(node, self.plan.root, updates)
         return as_changes(updates, self.plan.result.shape)
 
-    def _two_sided(self, table: Operator, updates: DataFrame) -> DataFrame:
-        """The updates of a table with what the query shows of them; a row that is deleted keeps its key."""
-        if isinstance(table, TableChanges):
-            keys = {f"_l{place}": F.coalesce(f"_l{place}", f"__k{n}") for n, place in enumerate(table.keys)}
-            updates = updates.withColumns(keys)
+    def _shown(self, table: Operator, query: Fragment, updates: DataFrame) -> DataFrame:
+        """The updates of a table with what a query shows of them; a row that is deleted keeps its key."""
+        if not isinstance(table, Aggregation):
+            frames = _read_by(query, {**self.frames, table.name: updates})
+            return put_together(query_frame(query.sql, self.spark, frames), self.plan.result)
 
         def around(frame: DataFrame) -> DataFrame:
             return query_frame(self.plan.result.around, self.spark, {table.name: frame})
@@ -376,7 +406,7 @@ class StreamLowering:
         if not isinstance(node, Suppress):
             return query_frame(side.sql, self.spark, _read_by(side, self.frames))
         table = node.updates_of
-        waits = waiting(self._two_sided(table, self.frames[table.name]), table.config.n_keys)
+        waits = waiting(self._shown(table, side, self.frames[table.name]), len(table.result_keys))
         self.waits[node.name] = waited_schema(waits.schema)
         return waits
 
@@ -385,7 +415,11 @@ class StreamLowering:
         if isinstance(node, Suppress):
             return rows_of(fat, "rows", self.waits[node.name])
         schema = _schema(node)
-        if isinstance(node, TableOperator):
+        if isinstance(node, TableJoin) and node.config.is_foreign:
+            return _by_left_keys(node, fat, self.tasks)
+        if updates_in(node) is not None and not isinstance(node, Aggregation):
+            return rows_of(fat, "rows", schema)
+        if isinstance(node, Aggregation):
             return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))
         if self._feeds_another(node):
             return rows_of(fat, "rows", schema)
@@ -415,6 +449,7 @@ class StreamLowering:
 
     def _spec(self, node: Operator) -> StreamSpec:
         emit_order = self._emit_order(node)
+        times = ("__time",) if node.keeps_table else ("__event_time", "__time")
         sources = (node.updates_of.columns,) if isinstance(node, Suppress) else (side.columns for side in node.inputs)
         return StreamSpec(
             operator=f"{node.config.name}_{self.plan.operators().index(node) + 1}",
@@ -428,7 +463,8 @@ class StreamLowering:
             n_keys=node.grouping_keys,
             idle_ms=self._idle_ms(node),
             counters=TABLE_COUNTERS if node.keeps_table else COUNTERS,
-            times=("__time",) if node.keeps_table else ("__event_time", "__time"),
+            times=("__event_time",) * 2 if isinstance(node, (TableAggregation, TableJoin)) else times,
+            gives_updates=updates_in(node) is not None,
             cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
         )
 
@@ -488,8 +524,35 @@ def window_aggregate(node: Aggregation, emit_order: int) -> Callable[[], StreamL
 
 
 def table_changes(node: TableChanges, emit_order: int) -> Callable[[], StreamLogic]:
-    """The updates of an upsert table."""
-    return partial(logics.table_changes, node.config, emit_order)
+    """The updates of a table."""
+    del emit_order
+    return partial(logics.table_changes, node.config, _arrow_schema(node), node.keys, kept_orders(node))
+
+
+def table_join(node: TableJoin, emit_order: int) -> Callable[[], StreamLogic]:
+    """A join of two tables."""
+    del emit_order
+    if node.config.is_foreign:
+        return partial(logics.foreign_key_join, node.config, _arrow_schema(node), kept_orders(node))
+    return partial(logics.table_join, node.config, _arrow_schema(node), node.keys, kept_orders(node))
+
+
+def _by_left_keys(node: TableJoin, fat: DataFrame, tasks: int) -> DataFrame:
+    """The second step of a join by foreign key, over what the first one gave."""
+    schema, kept = _arrow_schema(node), kept_orders(node)
+    sent = rows_of(fat, "rows", from_arrow_schema(between(schema, kept)))
+    placed = sent.repartition(tasks, *key_columns(sent.columns))
+    return placed.mapInArrow(partial(left_updates, node.config, schema, node.keys, kept), _schema(node))
+
+
+def table_aggregate(node: TableAggregation, emit_order: int) -> Callable[[], StreamLogic]:
+    """An aggregation of a table."""
+    del emit_order
+    return partial(logics.table_aggregate, node.config, _arrow_schema(node), kept_orders(node))
+
+
+def _arrow_schema(node: Operator) -> pa.Schema:
+    return to_arrow_schema(_schema(node), timezone="UTC")
 
 
 def suppress(node: Suppress, emit_order: int) -> Callable[[], StreamLogic]:

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from udtf.logic import StreamLogic
     from udtf.operators.as_of_join.config import AsOfJoinConfig
     from udtf.operators.deduplicate.config import DeduplicateConfig
     from udtf.operators.suppress.logic import SuppressConfig
+    from udtf.operators.table_aggregate.logic import TableAggregateConfig
     from udtf.operators.table_changes.logic import TableChangesConfig
+    from udtf.operators.table_join.logic import TableJoinConfig
     from udtf.operators.table_lookup.logic import TableLookupConfig
     from udtf.operators.window_aggregate.config import WindowAggregateConfig
 
@@ -58,11 +62,32 @@ def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_orde
     return RecordStream(config, emit_order)
 
 
-def table_changes(config: TableChangesConfig, emit_order: int) -> StreamLogic:
+def table_changes(config: TableChangesConfig, schema: pa.Schema, keys: tuple[int, ...], kept: int) -> StreamLogic:
     """The updates of an empty table."""
-    from udtf.operators.table_changes.logic import TableChangesStream
+    from udtf.operators.table_changes.stream import TableChangesStream
 
-    return TableChangesStream(config, emit_order)
+    return TableChangesStream(config, schema, keys, kept)
+
+
+def table_join(config: TableJoinConfig, schema: pa.Schema, keys: tuple[tuple[int, int], ...], kept: int) -> StreamLogic:
+    """A join of two empty tables."""
+    from udtf.operators.table_join.stream import TableJoinStream
+
+    return TableJoinStream(config, schema, keys, kept)
+
+
+def foreign_key_join(config: TableJoinConfig, schema: pa.Schema, kept: int) -> StreamLogic:
+    """The first step of a join of two empty tables by foreign key."""
+    from udtf.operators.table_join.foreign_key_stream import ForeignKeyStream
+
+    return ForeignKeyStream(config, schema, kept)
+
+
+def table_aggregate(config: TableAggregateConfig, schema: pa.Schema, kept: int) -> StreamLogic:
+    """An aggregation of an empty table."""
+    from udtf.operators.table_aggregate.stream import TableAggregateStream
+
+    return TableAggregateStream(config, schema, kept)
 
 
 def suppress(config: SuppressConfig, n_keys: int) -> StreamLogic:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
@@ -260,11 +261,15 @@ class _TaskProcessor(StatefulProcessor):
         self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        from udtf.columns.updates import of_task
+
         task = slots(self._spec.tasks).index(int(key[0]))
         packed = _in_order(rows)
         inputs = [self._input(side, packed) for side in range(len(self._schemas))]
         emission = self._runner().run(task, self._log, inputs, _digest(packed))
         self._watch(timerValues)
+        if self._spec.gives_updates:
+            emission = replace(emission, rows=of_task(emission.rows, task))
         yield from _answers(task, emission, self._spec.counters)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:

@@ -87,6 +87,7 @@ class StreamSpec:
     times: tuple[str, ...] = ("__event_time", "__time")
     counters: tuple[str, ...] = COUNTERS
     idle_ms: int | None = None
+    gives_updates: bool = False
 
     @property
     def belongs_to(self) -> str:

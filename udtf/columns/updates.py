@@ -1,0 +1,168 @@
+"""Updates of a table as rows that plain SQL can be run over: the row before, the row now, or nothing but the key.
+
+The last order column `__o<n>` says which update a row is of and what it is of it: from the highest bits on a number
+that grows along the emission, the task that sent it (the host puts it in), and the kind. So the rows of an update stand
+side by side in this order, those of one key in the order of its updates, and no two updates of a micro-batch have one
+number.
+
+Columns of such rows: the payload, `__event_time`, `__o0 ..`, and the key as `__u0 ..`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from udtf.columns.arrays import one_chunk
+from udtf.columns.batch import micros_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from udtf.record import Update
+
+#: Kinds of rows, in the order in which those of an update stand.
+OLD, NEW, GONE = 0, 1, 2
+KIND_BITS: Final = 2
+TASK_BITS: Final = 20
+_STAMP: Final = pa.timestamp("us", "UTC")
+
+
+def order_columns(names: Sequence[str]) -> list[str]:
+    """Those of some columns that say how rows are ordered, the first first."""
+    return [name for name in names if name.startswith("__o") and name[3:].isdigit()]
+
+
+def key_columns(names: Sequence[str]) -> list[str]:
+    """Those of some columns that are the key of the row that an update is of."""
+    return [name for name in names if name.startswith("__u") and name[3:].isdigit()]
+
+
+def payload_columns(names: Sequence[str]) -> list[str]:
+    """Those of some columns that an update shows."""
+    return [name for name in names if not name.startswith(("__event_time", "__o", "__u"))]
+
+
+def orders_of(table: pa.Table, causes: Sequence[int] | NDArray[np.int64], kept: int) -> list[pa.Array]:
+    """The first order columns of the rows that caused each update."""
+    rows = pa.array(causes, pa.int64())
+    return [one_chunk(table[f"__o{n}"]).take(rows) for n in range(kept)]
+
+
+def numbered(update: NDArray[np.int64], kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The last order column of rows, before the task is put in."""
+    return (update << (TASK_BITS + KIND_BITS)) | kind
+
+
+class UpdateRows:
+    """Which rows updates go as.
+
+    Args:
+        was: whether there was a row before each.
+        is_now: whether there is one now.
+        shows_gone: each goes with its key alone, too; else only those of which there was no row and is none.
+
+    Attributes:
+        update: of each row the update that it is of.
+        kind: of each row.
+    """
+
+    def __init__(self, was: NDArray[np.bool_], is_now: NDArray[np.bool_], shows_gone: bool) -> None:
+        gone = np.ones_like(was) if shows_gone else ~(was | is_now)
+        places = np.flatnonzero(np.stack([was, is_now, gone], axis=1))
+        self.update, self.kind = places // 3, places % 3
+
+    def hidden(
+        self, times: NDArray[np.int64], orders: Sequence[pa.Array], keys: Sequence[pa.Array]
+    ) -> dict[str, pa.Array]:
+        """What the rows carry along.
+
+        Args:
+            times: of each update, microseconds.
+            orders: of each update the order that is kept; none: the greatest time so far.
+            keys: of each update the columns of its key.
+        """
+        rows = pa.array(self.update)
+        kept = [order.take(rows) for order in orders] or [pa.array(np.maximum.accumulate(times)[self.update])]
+        number = numbered(self.update, self.kind)
+        columns = {"__event_time": stamps(times[self.update])}
+        columns |= {f"__o{n}": column for n, column in enumerate([*kept, pa.array(number)])}
+        return columns | {f"__u{n}": key.take(rows) for n, key in enumerate(keys)}
+
+
+def stamps(times: NDArray[np.int64]) -> pa.Array:
+    """Microseconds as timestamps."""
+    return pa.array(times).cast(_STAMP)
+
+
+def of_task(table: pa.Table, task: int) -> pa.Table:
+    """Rows of updates with the task that sends them."""
+    name = order_columns(table.column_names)[-1]
+    column = one_chunk(table[name]).to_numpy() | (task << KIND_BITS)
+    return table.set_column(table.column_names.index(name), name, pa.array(column))
+
+
+def as_rows(
+    updates: Sequence[Update], schema: pa.Schema, orders: Sequence[pa.Array], *, shows_gone: bool = False
+) -> pa.Table:
+    """Updates of record-by-record logic as rows.
+
+    Args:
+        updates: in the order of emission; a deleted row shows what is `gone`.
+        schema: of the rows.
+        orders: of each update the order that is kept, see `UpdateRows.hidden`.
+        shows_gone: see `UpdateRows`.
+    """
+    was = np.fromiter((u.old is not None for u in updates), np.bool_, len(updates))
+    is_now = np.fromiter((u.new is not None for u in updates), np.bool_, len(updates))
+    times = np.fromiter((u.time for u in updates), np.int64, len(updates))
+    rows = UpdateRows(was, is_now, shows_gone)
+    columns: dict[str, Any] = {}
+    places = zip(rows.update.tolist(), rows.kind.tolist(), strict=True)
+    shown = [(updates[n].old, updates[n].new, updates[n].gone)[kind] for n, kind in places]
+    for place, name in enumerate(payload_columns(schema.names)):
+        columns[name] = pa.array([None if row is None else row[place] for row in shown], schema.field(name).type)
+    names = key_columns(schema.names)
+    keys = [pa.array([u.key[n] for u in updates], schema.field(name).type) for n, name in enumerate(names)]
+    columns |= rows.hidden(times, orders, keys)
+    return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+class ReadUpdates:
+    """Rows of updates, in their order, put together again.
+
+    Args:
+        table: the rows.
+
+    Attributes:
+        rows: per update the places of its rows, one column a kind; -1 where there is none of it.
+        first: per update the place of its first row.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        last = numbers_in(table)
+        kinds, ids = last & 3, last >> KIND_BITS
+        begins = np.ones(len(last), np.bool_)
+        begins[1:] = ids[1:] != ids[:-1]
+        self.first: NDArray[np.int64] = np.flatnonzero(begins)
+        self.rows: NDArray[np.int64] = np.full((len(self.first), 3), -1, np.int64)
+        self.rows[np.cumsum(begins) - 1, kinds] = np.arange(len(last))
+
+    def __len__(self) -> int:
+        """How many updates there are."""
+        return len(self.first)
+
+
+def numbers_in(table: pa.Table) -> NDArray[np.int64]:
+    """The last order column: which update each row is of, and which row of it."""
+    numbers: NDArray[np.int64] = one_chunk(table[order_columns(table.column_names)[-1]]).to_numpy()
+    return numbers
+
+
+def times_in(table: pa.Table) -> NDArray[np.int64]:
+    """The event times of rows of updates, microseconds."""
+    return micros_of(one_chunk(table["__event_time"]))
