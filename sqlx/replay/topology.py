@@ -220,10 +220,11 @@ class Topology:
             self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
 
     def _add_operator(self, node: Operator) -> None:
-        """Make the operator's host, and let its inputs be read: the stream first, then the table."""
+        """Make the operator's host, and let its inputs be read: the stream first, of two tables the right one."""
         with self.script.pointing():
             host = self.hosts[node] = function_of(node, "replay")(node, self.tasks, self.script.engine)
-        for number, fragment in enumerate(node.inputs):
+        inputs = list(enumerate(node.inputs))
+        for number, fragment in inputs[::-1] if isinstance(host, UpdateHost) else inputs:
             is_table = number > 0
             if isinstance(host, (SuppressHost, UpdateHost)):
                 self._read_updates(fragment, partial(self._on_updates, host, "R" if is_table else "L"))

@@ -1,11 +1,10 @@
 """A join of two live tables by foreign key: two steps, each placed by another key.
 
 First, where a right row is, what an update of it changes, and what each end of a left update tells; then, where a left
-row is, updates of the result. Between them rows go in an order that all tasks of the first step have in common::
-
-    [sequence, where both sides share one,] last update of the left row, left before right, number and kind
-
-What an update of the right changes of a left row lies between two updates of that: no other right row meets it then.
+row is, updates of the result. Between them rows go in an order that all tasks of the first step have in common. Where
+both sides share a sequence it is that one, the right side first, then updates of left rows by their number there, and
+what a right row changes by its number here. Else what a right row changes of a left one lies between two updates of
+that: no other right row meets it then.
 
 Source: semantics.md 9; docs/design/20261123_tables.md.
 """
@@ -39,7 +38,7 @@ from udtf.logic import StreamEmission
 from udtf.numba_cache import compiled, inlined
 from udtf.operators.table_join import loops, rules
 from udtf.operators.table_join.foreign_key import ForeignKeyJoinLogic, LeftUpdate, Part, Pointing, RightUpdate
-from udtf.operators.table_join.layout import between
+from udtf.operators.table_join.layout import ORDERS, between
 from udtf.operators.table_join.logic import TableJoinConfig
 from udtf.record import Key, Update, canonical_key
 from udtf.stream.interleave import in_order
@@ -161,10 +160,15 @@ class ForeignKeyStream(RecordBacked[ForeignKeyJoinLogic]):
         for n in range(kept):
             both = [one_chunk(table[f"__o{n}"]) for table in inputs]
             columns[f"__o{n}"] = pa.concat_arrays(both).take(causes)
-        columns[f"__o{kept}"] = pa.array([row.left for row in sent], pa.int64())
-        columns[f"__o{kept + 1}"] = pa.array([int(row.is_right) for row in sent], pa.int64())
+        left, is_right = (
+            np.array([row.left for row in sent], np.int64),
+            np.array([row.is_right for row in sent], np.bool_),
+        )
         numbers, kinds = (np.array(found, np.int64) for found in ([r.number for r in sent], [r.kind for r in sent]))
-        columns[f"__o{kept + 2}"] = pa.array(numbered(numbers, kinds))
+        by_sequence = (~is_right).astype(np.int64), np.where(is_right, 0, left)
+        order = [*(by_sequence if kept else (left, is_right.astype(np.int64))), numbered(numbers, kinds)]
+        columns |= {f"__o{kept + n}": pa.array(column) for n, column in enumerate(order)}
+        columns |= {"__left": pa.array(left), "__is_right": pa.array(is_right)}
         columns["__event_time"] = stamps(np.array([row.time for row in sent], np.int64))
         for n, name in enumerate(key_columns(schema.names)):
             columns[name] = pa.array([row.key[n] for row in sent], schema.field(name).type)
@@ -199,9 +203,9 @@ class LeftStep:
 
     def updates(self, table: pa.Table) -> pa.Table:
         """Answer all rows of some left keys in a micro-batch, in any order, as rows of updates."""
-        table = in_order(table, self._kept + 3)
+        table = in_order(table, self._kept + ORDERS)
         rows, first = self._together(table)
-        is_right = one_chunk(table[f"__o{self._kept + 1}"]).to_numpy()[first] == 1
+        is_right = truth_of(one_chunk(table["__is_right"]))[first]
         right_times = one_chunk(table["__right_time"])
         shown, times = np.empty(len(first), np.bool_), times_in(table)[first].copy()
         was, is_now = np.empty(len(first), np.bool_), np.empty(len(first), np.bool_)
@@ -215,11 +219,10 @@ class LeftStep:
 
     def _together(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Per update the rows of each kind, and the first row of it."""
-        left, is_right = (one_chunk(table[f"__o{self._kept + n}"]).to_numpy() for n in (0, 1))
-        numbers = numbers_in(table)
-        which = np.where(is_right == 1, numbers >> KIND_BITS, 0)  # both ends of a left update have its number
+        is_right, numbers = truth_of(one_chunk(table["__is_right"])), numbers_in(table)
+        which = np.where(is_right, numbers >> KIND_BITS, one_chunk(table["__left"]).to_numpy())
         begins = np.ones(len(table), np.bool_)
-        begins[1:] = (left[1:] != left[:-1]) | (is_right[1:] != is_right[:-1]) | (which[1:] != which[:-1])
+        begins[1:] = (is_right[1:] != is_right[:-1]) | (which[1:] != which[:-1])
         first = np.flatnonzero(begins)
         rows = np.full((len(first), 3), -1, np.int64)
         rows[np.cumsum(begins) - 1, numbers & 3] = np.arange(len(table))

@@ -1,0 +1,61 @@
+"""Joins and groups of live tables on Spark: replay's changes one by one, and sums of changes with several tasks."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sqlx.replay.script import read_script
+from tests.harness.slt_live import SETTINGS, check_live, run_live
+from tests.test_worked_table_joins import QUERIES, TABLES, definition, expected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: One of each: a filter, joins by both keys in a row, a group of a join, a group of groups.
+GATE = [
+    "SELECT k, a.v AS x, b.g AS y FROM a JOIN b USING (k) LEFT JOIN c USING (k) WHERE c.v IS NULL OR c.v > 1",
+    "SELECT g AS k, sum(n) AS x, count(*) AS y FROM (SELECT b.g, a.k, a.v AS n FROM a JOIN b ON a.f = b.k) GROUP BY g",
+]
+queries = pytest.mark.parametrize(
+    "query", [pytest.param(query, marks=[] if query in GATE else [pytest.mark.full]) for query in QUERIES]
+)
+assert set(GATE) <= set(QUERIES)
+
+
+def drawn(query: str) -> tuple[str, list[Any], list[tuple[str, dict[str, Any]]], set[str]]:
+    """Definitions, updates, the same as records, and which tables are versioned."""
+    dice = random.Random(query)
+    updates = [
+        (dice.choice(list(TABLES)), dice.choice("pqrs"), dice.choice(["p", "q", "r", None]),
+         dice.choice(["p", "h", None]), dice.choice([None, 0, 1, 2, 3]), dice.randrange(20))
+        for _ in range(40)
+    ]  # fmt: skip
+    versioned = {name for name in TABLES if dice.random() < 0.5}
+    tables = {name: {"versioned": name in versioned, "retention": 1000} for name in TABLES}
+    script = "".join(definition(name, tables[name], columns) for name, columns in TABLES.items())
+    records = [(name, {"k": k, "f": f, "g": g, "v": v, "ts": ts * 1000}) for name, k, f, g, v, ts in updates]
+    return script, updates, records, versioned
+
+
+@queries
+def test_live_changes_are_those_of_replay(spark: SparkSession, query: str) -> None:
+    script, _, records, _ = drawn(query)
+    shape = random.Random(query).choice(["CHANGELOG", "UPSERT"])
+    check_live(spark, f"{script}{query} EMIT CHANGES AS {shape}", records, [13, 13, 14])
+
+
+@queries
+def test_changes_of_several_tasks_sum_up_to_the_query(spark: SparkSession, query: str) -> None:
+    script, updates, records, versioned = drawn(query)
+    text = f"{query} EMIT CHANGES AS CHANGELOG"
+    answer = run_live(spark, read_script(script + text), records, [9, 12, 19], text, tasks=3, conf=SETTINGS)
+    rows: list[tuple[Any, ...]] = []
+    for *values, kind in answer.rows:
+        if kind in ("update_before", "delete"):
+            rows.remove(tuple(values))
+        else:
+            rows.append(tuple(values))
+    assert sorted(rows, key=str) == expected(query, updates, versioned)
