@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from udtf.rules import ACCEPTED, WAITS, outcome_of_left
+from udtf.rules import ACCEPTED, WAITS, outcome_of_left, outcome_of_right
 
 
 def count_codes(codes: Any, starts: Any) -> None:
@@ -114,6 +114,19 @@ def decide_left(
     for row in range(len(times)):
         outcome = outcome_of_left(has_time[row], has_key[row], times[row], now, max_future, wait)
         if (outcome in (ACCEPTED, WAITS)) and times[row] > now:
+            now = times[row]
+        outcomes[row] = outcome
+        clock[row] = now
+    return now
+
+
+def decide_right(
+    times: Any, has_time: Any, has_key: Any, now: Any, max_future: Any, retention: Any, outcomes: Any, clock: Any
+) -> Any:
+    """Outcome of every table row, and the store's stream time after it; returns the last one."""
+    for row in range(len(times)):
+        outcome = outcome_of_right(has_time[row], has_key[row], times[row], now, max_future, retention)
+        if outcome == ACCEPTED and times[row] > now:
             now = times[row]
         outcomes[row] = outcome
         clock[row] = now

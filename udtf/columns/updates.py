@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from udtf.columns.arrays import one_chunk
 from udtf.columns.batch import micros_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,6 +52,32 @@ def orders_of(table: pa.Table, causes: Sequence[int] | NDArray[np.int64], kept: 
     """The first order columns of the rows that caused each update."""
     rows = pa.array(causes, pa.int64())
     return [one_chunk(table[f"__o{n}"]).take(rows) for n in range(kept)]
+
+
+def as_payload(
+    names: Sequence[str],
+    columns: Sequence[pa.Array],
+    rows: UpdateRows,
+    keys: Sequence[pa.Array],
+    key_at: Iterable[tuple[int, int]],
+) -> dict[str, pa.Array]:
+    """The payload of rows: where they are nothing but a key, the columns that are of it show it.
+
+    Args:
+        names: of the columns.
+        columns: of each row.
+        rows: what they are of.
+        keys: of each update the columns of its key.
+        key_at: where payload columns are of the key: their place, and which column of the key they are.
+    """
+    found = dict(zip(names, columns, strict=True))
+    is_gone = rows.kind == GONE
+    if is_gone.any():
+        for place, number in key_at:
+            name = names[place]
+            key = keys[number].take(pa.array(rows.update)).cast(found[name].type)
+            found[name] = pc.if_else(pa.array(is_gone), key, found[name])
+    return found
 
 
 def numbered(update: NDArray[np.int64], kind: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -31,7 +31,6 @@ def _compiled(function: Any) -> Any:
 
 
 join_rows = _compiled(loops.join_rows)
-decide_right = _compiled(loops.decide_right)
 find_causes = _compiled(loops.find_causes)
 join_stream = _compiled(loops.join_stream)
 make_coming = _compiled(loops.make_coming)

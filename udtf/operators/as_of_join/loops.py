@@ -18,7 +18,7 @@ from udtf.operators.as_of_join.rules import (
     pick,
     reason_without_pick,
 )
-from udtf.rules import ACCEPTED, distance, due_until, outcome_of_right
+from udtf.rules import distance, due_until
 
 # Loops over the pool of versions: make room, put, expire. Compiled by `compiled.py`.
 #
@@ -167,19 +167,6 @@ def places_of_equal_time(codes: Any, coming: Any, meta: Any, versions: Any, plac
             count += 1
             place += 1
     return count
-
-
-def decide_right(
-    times: Any, has_time: Any, has_key: Any, now: Any, max_future: Any, retention: Any, outcomes: Any, clock: Any
-) -> Any:
-    """Outcome of every table row, and the store's stream time after it; returns the last one."""
-    for row in range(len(times)):
-        outcome = outcome_of_right(has_time[row], has_key[row], times[row], now, max_future, retention)
-        if outcome == ACCEPTED and times[row] > now:
-            now = times[row]
-        outcomes[row] = outcome
-        clock[row] = now
-    return now
 
 
 def find_causes(times: Any, entered: Any, entering: Any, clock: Any, wait: Any, causes: Any) -> None:

@@ -270,7 +270,7 @@ class RightBatch:
         has_key = keys_present(keys_of(table, config.n_keys))
         self._outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
         self.now = int(
-            compiled_stream.decide_right(
+            column_loops.decide_right(
                 self._times, self._has_time, has_key, now, *config.right_limits, self._outcomes, self._clock
             )
         )

@@ -1,24 +1,36 @@
-"""The updates of a table, live: `TableChangesLogic`, called with whole micro-batches."""
+"""The updates of a table, live: whole micro-batches at a time, with the answers of `TableChangesLogic`.
+
+Source: semantics.md 2.1, 4, 5, B12; docs/design/20261123_tables.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from udtf.columns.records import RecordBacked, keys_in, late_table, one_by_one, times_of, tuples
-from udtf.columns.updates import as_rows, orders_of
-from udtf.logic import StreamEmission
-from udtf.operators.table_changes.logic import TableChangesConfig, TableChangesLogic
-from udtf.record import Row, Update
+import numpy as np
+import pyarrow as pa
+
+from udtf import rules
+from udtf.columns import compiled as column_loops
+from udtf.columns.arrays import one_chunk, truth_of
+from udtf.columns.batch import count_refused, hashes_of, is_present, keys_of, keys_present, micros_of, refused
+from udtf.columns.current import DELETED, NOTHING, CurrentRows
+from udtf.columns.updates import UpdateRows, as_payload, orders_of, payload_columns
+from udtf.logic import Segment, StreamEmission
+from udtf.metrics import Metrics
+from udtf.numba_cache import compiled
+from udtf.operators.table_changes import loops
+from udtf.operators.table_changes.logic import TableChangesConfig
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
+_change = compiled(loops.change)
 
-class TableChangesStream(RecordBacked[TableChangesLogic]):
-    """The record-by-record logic of one task over columns.
+
+class TableChangesStream:
+    """The table of one task.
 
     The input has `__k0 ..`, `__time`, `__deleted` where rows can delete, `_l0 ..` (the table's columns) and `__o0 ..`.
     The output has rows of updates, see `udtf.columns.updates`.
@@ -32,34 +44,95 @@ class TableChangesStream(RecordBacked[TableChangesLogic]):
 
     def __init__(self, config: TableChangesConfig, schema: pa.Schema, keys: tuple[int, ...], kept: int) -> None:
         """Start without state."""
-        super().__init__(TableChangesLogic(config))
         self.config, self._schema, self._keys, self._kept = config, schema, keys, kept
-        self._payload = [name for name in schema.names if name.startswith("_l")]
+        key_types = [schema.field(f"__u{n}").type for n in range(config.n_keys)]
+        self._payload = payload_columns(schema.names)
+        self._current = CurrentRows(key_types, [pa.schema([schema.field(name) for name in self._payload])])
+        self._deleted = DELETED if config.is_versioned else NOTHING
+        self._limits = rules.limit(config.max_future_us), rules.limit(config.retention_us)
+        self._now: int = rules.UNSET  # stream time, only for outliers (B9) and for what retention refuses (2.1)
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8] | None = None) -> StreamEmission:
         """Take one micro-batch; there is one input, so that `sides` says nothing."""
-        table, before = inputs[0], dict(self._logic.metrics)
-        causes, updates, late = one_by_one(self._logic, self._rows(table))
-        orders = orders_of(table, causes, self._kept)
-        rows = as_rows([self._shown(u) for u in updates], self._schema, orders, shows_gone=self.config.is_versioned)
-        delta = self.snapshot() if len(table) else None
-        return StreamEmission(rows, (late_table(table, late),), self._counted(before), delta)
+        (table,), config, current, before = inputs, self.config, self._current, self._now
+        rows, late = self._decide(table)
+        put = table.take(pa.array(rows)) if len(rows) < len(table) else table
+        times = micros_of(one_chunk(put["__time"]))
+        current.make_room()
+        keys = keys_of(put, config.n_keys)
+        codes = current.place(keys, hashes_of(put))
+        coming = current.rows[0].append(put) + np.arange(len(put))
+        if "__deleted" in put.column_names:
+            coming = np.where(truth_of(one_chunk(put["__deleted"])), self._deleted, coming)
+        replaced, is_sent = np.empty(len(put), np.int64), np.empty(len(put), np.bool_)
+        out_of_order = _change(
+            codes, times, coming, config.is_versioned, config.is_latest_only, current.cells[0], current.times[0],
+            replaced, is_sent,
+        )  # fmt: skip
+        sent = np.flatnonzero(is_sent)
+        output = self._output(put, sent, coming[sent], replaced[sent], times[sent])
+        touched = np.unique(codes)
+        delta = (
+            Segment({"rows": current.table(0, touched)}, self._numbers()) if len(put) or before != self._now else None
+        )
+        metrics = self._metrics(len(table), late, len(sent), int(out_of_order))
+        return StreamEmission(output, (late,), metrics, delta)
 
-    def _shown(self, update: Update) -> Update:
-        gone: list[Any] = [None] * len(self._payload)
-        for place, value in zip(self._keys, update.key, strict=True):
-            gone[place] = value
-        return update._replace(gone=tuple(gone))
+    def snapshot(self) -> Segment:
+        """What is known of all keys, and stream time."""
+        self._forget_tombstones()
+        return Segment({"rows": self._current.table(0)}, self._numbers())
 
-    def _rows(self, table: pa.Table) -> list[Row]:
-        """The rows, each with its number after its payload."""
-        keys, times = keys_in(table, self.config.n_keys), times_of(table)
-        columns = [table[name].to_pylist() for name in self._payload]
-        payloads = tuples([*columns, list(range(len(table)))], len(table))
-        has_deletes = "__deleted" in table.column_names
-        deletes = table["__deleted"].to_pylist() if has_deletes else [False] * len(table)
-        found = zip(keys, times, payloads, deletes, strict=True)
-        return [
-            Row("R", key, when, payload, event_time=when, is_tombstone=gone is True)
-            for key, when, payload, gone in found
-        ]
+    def apply(self, segment: Segment) -> None:
+        """Put rows again."""
+        self._current.put(0, segment.tables["rows"], self._deleted)
+        now = segment.numbers["stream_time"]
+        self._now = rules.UNSET if now is None else now
+
+    @property
+    def stored_bytes(self) -> int:
+        """Memory of the rows."""
+        return self._current.nbytes
+
+    def _numbers(self) -> dict[str, int | None]:
+        return {"stream_time": None if self._now == rules.UNSET else self._now}
+
+    def _decide(self, table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
+        """Which rows are accepted, and the others as late rows."""
+        column = one_chunk(table["__time"])
+        times, has_time = micros_of(column), is_present(column)
+        has_key = keys_present(keys_of(table, self.config.n_keys))
+        outcomes, clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        self._now = int(column_loops.decide_right(times, has_time, has_key, self._now, *self._limits, outcomes, clock))
+        is_accepted = outcomes == rules.ACCEPTED
+        known = pa.array(times, mask=~has_time)
+        late = refused(table, np.flatnonzero(~is_accepted), outcomes, known, clock, self.config.name)
+        return np.flatnonzero(is_accepted), late
+
+    def _output(
+        self, put: pa.Table, sent: NDArray[np.int64], now: NDArray[np.int64], before: NDArray[np.int64],
+        times: NDArray[np.int64],
+    ) -> pa.Table:  # fmt: skip
+        config, schema = self.config, self._schema
+        found = UpdateRows(before >= 0, now >= 0, shows_gone=config.is_versioned)
+        keys = [key.take(pa.array(sent)) for key in keys_of(put, config.n_keys)]
+        columns = found.hidden(times, orders_of(put, sent, self._kept), keys)
+        source = np.stack([before, now, np.full_like(now, -1)], axis=1)[found.update, found.kind]
+        payload = self._current.rows[0].take(np.maximum(source, 0), source >= 0)
+        columns |= as_payload(self._payload, payload, found, keys, ((place, n) for n, place in enumerate(self._keys)))
+        return pa.table([columns[name] for name in schema.names], schema=schema)
+
+    def _forget_tombstones(self) -> None:
+        """A tombstone says that what is older comes out of order; what would be is refused some time later."""
+        retention_us = self._limits[1]
+        if self.config.is_versioned and self._now != rules.UNSET and retention_us >= 0:
+            self._current.forget(0, self._current.deleted_before(0, self._now - retention_us))
+
+    def _metrics(self, records: int, late: pa.Table, emitted: int, out_of_order: int) -> dict[str, int]:
+        metrics = Metrics()
+        count_refused(metrics, (late,))
+        for name, count in (("records", records), ("emitted", emitted), ("out_of_order", out_of_order)):
+            metrics.add(name, count)
+        metrics.set("state_rows", self._current.count)
+        metrics.set("state_bytes", self.stored_bytes)
+        return dict(metrics)

@@ -73,7 +73,7 @@ def left_update(
     """
     if before is None and now is None:
         return None
-    keeps_left, had_key = config.join == "left", before is not None and before.has_key
+    keeps_left, had_key = config.keeps_left, before is not None and before.has_key
     has_key = now is not None and now.has_key
     finds = now is not None and now.right_time is not None
     if not rules.shows_left(keeps_left, had_key, has_key, is_same, finds):

@@ -28,6 +28,7 @@ from udtf.columns.updates import (
     OLD,
     ReadUpdates,
     UpdateRows,
+    as_payload,
     key_columns,
     numbered,
     numbers_in,
@@ -210,7 +211,7 @@ class LeftStep:
         shown, times = np.empty(len(first), np.bool_), times_in(table)[first].copy()
         was, is_now = np.empty(len(first), np.bool_), np.empty(len(first), np.bool_)
         _left_updates(
-            self.config.join == "left", rows, is_right, truth_of(one_chunk(table["__is"])),
+            self.config.keeps_left, rows, is_right, truth_of(one_chunk(table["__is"])),
             truth_of(one_chunk(table["__has_key"])), truth_of(one_chunk(table["__is_same"])), is_present(right_times),
             pc.fill_null(right_times, 0).to_numpy(zero_copy_only=False), shown, was, is_now, times,
         )  # fmt: skip
@@ -235,15 +236,10 @@ class LeftStep:
         schema = self._schema
         sent = UpdateRows(was, is_now, shows_gone=False)
         source = rows[sent.update, sent.kind]
-        is_gone = sent.kind == GONE
         keys = [one_chunk(table[name]).take(pa.array(first)) for name in key_columns(schema.names)]
         orders = [one_chunk(table[f"__o{n}"]).take(pa.array(first)) for n in range(self._kept)]
         columns = sent.hidden(times, orders, keys)
-        number_of = dict(self._keys)
-        for place, name in enumerate((*self.config.left_columns, *self.config.right_columns)):
-            column = one_chunk(table[name]).take(pa.array(source, mask=is_gone))
-            if place in number_of:
-                key = keys[number_of[place]].take(pa.array(sent.update)).cast(column.type)
-                column = pc.if_else(pa.array(is_gone), key, column)
-            columns[name] = column
+        names = [*self.config.left_columns, *self.config.right_columns]
+        payload = [one_chunk(table[name]).take(pa.array(source, mask=sent.kind == GONE)) for name in names]
+        columns |= as_payload(names, payload, sent, keys, self._keys)
         return pa.table([columns[name] for name in schema.names], schema=schema)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from udtf.logic import Emission
 from udtf.metrics import Metrics
+from udtf.operators.table_join import rules
 from udtf.record import Key, Side, Update, canonical_key
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros
@@ -38,6 +39,16 @@ class TableJoinConfig:
     right_columns: tuple[str, ...] = ()
     is_foreign: bool = False
     name: str = "table_join"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Left rows without a match are in the result."""
+        return self.join != "inner"
+
+    @property
+    def keeps_right(self) -> bool:
+        """Right rows without a match are in the result."""
+        return self.join == "full"
 
 
 class SideUpdate(NamedTuple):
@@ -67,7 +78,7 @@ def joined(
     config: TableJoinConfig, left: tuple[Any, ...] | None, right: tuple[Any, ...] | None
 ) -> tuple[Any, ...] | None:
     """The result row of a left and a right one, either of which may be none."""
-    if (left is None and (right is None or config.join != "full")) or (right is None and config.join == "inner"):
+    if not rules.is_joined(config.keeps_left, config.keeps_right, left is not None, right is not None):
         return None
     left = (None,) * len(config.left_columns) if left is None else left
     return left + ((None,) * len(config.right_columns) if right is None else right)
@@ -115,16 +126,12 @@ class TableJoinLogic:
         meets = canonical_key(key)
         found = None if None in meets else self._rows[_OTHER[side]].get(meets)  # of groups one may have no key: B10
         before = self._put(side, meets, time, new)
-        if not self._shows(side, before is not None or new is not None, found):
+        keeps_own = self.config.keeps_left if side == "L" else self.config.keeps_right
+        if not rules.shows(keeps_own, before is not None or new is not None, found is not None):
             return []
         old = self._joined(side, before.row if before else None, found)
         at = time if found is None else max(time, found.time)
         return [Update(key, at, old, self._joined(side, new, found))]
-
-    def _shows(self, side: Side, has_row: bool, found: Kept | None) -> bool:
-        """Whether an update is an update of the result: 8.4 to 8.6; a deletion of what was not there can be one."""
-        keeps_own = self.config.join == "full" or (self.config.join == "left" and side == "L")
-        return found is not None or (keeps_own and has_row)
 
     def _joined(self, side: Side, row: tuple[Any, ...] | None, found: Kept | None) -> tuple[Any, ...] | None:
         """The result row of an own row and the one that it meets."""

@@ -1,10 +1,10 @@
-"""The loop of a join by foreign key over the rows of a micro-batch; compiled where it runs, plain in tests."""
+"""The loops of joins of tables over the rows of a micro-batch; compiled where they run, plain in tests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from udtf.operators.table_join.rules import asks_new, shows_left
+from udtf.operators.table_join.rules import asks_new, is_joined, shows, shows_left
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,3 +54,53 @@ def left_updates(  # a compiled loop takes arrays, not objects
         asked = new if asks_new(keeps_left, new >= 0, has) else old
         if asked >= 0 and finds[asked]:
             times[update] = max(times[update], right_times[asked])
+
+
+def meet(  # a compiled loop takes arrays, not objects
+    keeps_left: bool,
+    keeps_right: bool,
+    sides: NDArray[np.int8],
+    codes: NDArray[np.int64],
+    times: NDArray[np.int64],
+    has_key: NDArray[np.bool_],
+    coming: NDArray[np.int64],
+    cells: NDArray[np.int64],
+    key_times: NDArray[np.int64],
+    found: NDArray[np.int64],
+    shown: NDArray[np.bool_],
+    was: NDArray[np.bool_],
+    is_now: NDArray[np.bool_],
+) -> None:
+    """Put the updates of both sides of a join by primary key, in order, and say what each makes of the result.
+
+    Args:
+        keeps_left: left rows without a match are in the result.
+        keeps_right: right rows without a match are.
+        sides: per update 0 of the left, 1 of the right.
+        codes: per update that of its key.
+        times: per update its time, microseconds; that of the row which it meets where that is later.
+        has_key: per update: no column of its key is NULL, which meets nothing (B10).
+        coming: per update its cell: the number of a payload row, less than 0 where it is deleted.
+        cells: by side and key, see `udtf.columns.current`.
+        key_times: by side and key, microseconds.
+        found: written per update: the payload rows of the left before and now, and of the right before and now.
+        shown: written per update: it is one of the result.
+        was: written per update: there was a row in the result.
+        is_now: written per update: there is one now.
+    """
+    for update in range(len(codes)):
+        side, code = sides[update], codes[update]
+        own = cells[side, code]
+        other = cells[1 - side, code] if has_key[update] else -1
+        time = times[update]
+        if other >= 0:
+            times[update] = max(time, key_times[1 - side, code])
+        cells[side, code] = coming[update]
+        key_times[side, code] = time
+        mine, theirs = (0, 2) if side == 0 else (2, 0)
+        found[update, mine], found[update, mine + 1] = own, coming[update]
+        found[update, theirs] = found[update, theirs + 1] = other
+        keeps_own = keeps_left if side == 0 else keeps_right
+        shown[update] = shows(keeps_own, own >= 0 or coming[update] >= 0, other >= 0)
+        was[update] = is_joined(keeps_left, keeps_right, found[update, 0] >= 0, found[update, 2] >= 0)
+        is_now[update] = is_joined(keeps_left, keeps_right, found[update, 1] >= 0, found[update, 3] >= 0)

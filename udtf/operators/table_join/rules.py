@@ -1,6 +1,6 @@
-"""What a join by foreign key shows of an update of its left side; plain and compiled alike.
+"""What a join of tables shows of an update of one side; plain and compiled alike.
 
-Source: semantics.md 9.2, 9.3, 9.5.
+Source: semantics.md 8.4 to 8.6, 9.2, 9.3, 9.5.
 """
 
 from __future__ import annotations
@@ -26,3 +26,19 @@ def shows_left(keeps_left: bool, had_key: bool, has_key: bool, is_same: bool, fi
 def asks_new(keeps_left: bool, is_now: bool, has_key: bool) -> bool:
     """Whether the time of the right row that counts is that of the row to which the left one points now."""
     return is_now if keeps_left else has_key
+
+
+def shows(keeps_own: bool, has_row: bool, meets: bool) -> bool:
+    """Whether an update of one side of a join by primary key is an update of the result (8.4 to 8.6).
+
+    Args:
+        keeps_own: rows of this side without a match are in the result.
+        has_row: there was a row, or there is one now.
+        meets: there is a row of the other side; a deletion of what was not there is an update then, too.
+    """
+    return meets or (keeps_own and has_row)
+
+
+def is_joined(keeps_left: bool, keeps_right: bool, has_left: bool, has_right: bool) -> bool:
+    """Whether a left and a right row, either of which may be none, are a row of the result."""
+    return (has_left and (has_right or keeps_left)) or (has_right and keeps_right)

@@ -1,0 +1,119 @@
+"""The current rows of live tables, by key: what an update replaces, and what it meets on another side.
+
+A cell is the number of a payload row, or says that there is none: `NOTHING` is known of the key, or it is `DELETED`,
+which is known as long as the time of that counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from udtf.columns.arrays import one_chunk, truth_of
+from udtf.columns.keys import GroupKeys
+from udtf.columns.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+NOTHING: Final = -1
+DELETED: Final = -2
+_FEWEST_ROWS: Final = 1 << 16  # below this nothing is dropped between snapshots
+
+
+class CurrentRows:
+    """The current rows of tables that have one key.
+
+    Args:
+        key_types: of the key columns.
+        payloads: per table its payload columns.
+
+    Attributes:
+        rows: per table the payload rows that cells number, and such as were replaced.
+        cells: per table and key.
+        times: per table and key, microseconds; anything where nothing is known of the key.
+    """
+
+    def __init__(self, key_types: Sequence[pa.DataType], payloads: Sequence[pa.Schema]) -> None:
+        """Know no key."""
+        self._keys = GroupKeys(key_types)
+        self.rows = [Rows(schema) for schema in payloads]
+        self.cells = np.full((len(payloads), 0), NOTHING, np.int64)
+        self.times = np.zeros((len(payloads), 0), np.int64)
+        self._next_pack = _FEWEST_ROWS
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all of it."""
+        return self._keys.nbytes + sum(rows.nbytes for rows in self.rows) + self.cells.nbytes + self.times.nbytes
+
+    @property
+    def count(self) -> int:
+        """How many rows are current."""
+        return int(np.count_nonzero(self.cells >= 0))
+
+    def make_room(self) -> None:
+        """Forget what was replaced, where that is most of it; codes and cells from before mean nothing then."""
+        if sum(rows.used for rows in self.rows) >= self._next_pack:
+            self._pack()
+
+    def place(self, columns: Sequence[pa.Array], hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The codes of keys."""
+        codes = self._keys.place(columns, hashes)
+        known = self.cells.shape[1]
+        if self._keys.size > known:
+            more = max(self._keys.size, 2 * known) - known
+            self.cells = np.pad(self.cells, ((0, 0), (0, more)), constant_values=NOTHING)
+            self.times = np.pad(self.times, ((0, 0), (0, more)))
+        return codes
+
+    def put(self, side: int, table: pa.Table, deleted: int) -> None:
+        """Put what `table` gave, of one table; `deleted` is the cell of a key that has no row."""
+        names = table.column_names
+        codes = self.place([one_chunk(table[name]) for name in names if name.startswith("__k")], _ints(table, "__hash"))
+        first = self.rows[side].append(table)
+        is_gone = truth_of(one_chunk(table["__gone"]))
+        self.cells[side, codes] = np.where(is_gone, deleted, np.arange(first, first + len(table)))
+        self.times[side, codes] = _ints(table, "__time")
+
+    def table(self, side: int, codes: NDArray[np.int64] | None = None) -> pa.Table:
+        """What is known of keys (of all) in one table: key, `__hash`, `__time`, `__gone`, payload."""
+        if codes is None:
+            codes = np.flatnonzero(self.cells[side, : self._keys.size] != NOTHING)
+        keys, hashes = self._keys.take(codes)
+        cells = self.cells[side, codes]
+        rows, is_row = self.rows[side], cells >= 0
+        payload = rows.take(np.where(is_row, cells, 0), is_row)
+        names = [*(f"__k{n}" for n in range(len(keys))), "__hash", "__time", "__gone", *rows.names]
+        return pa.table([*keys, hashes, pa.array(self.times[side, codes]), pa.array(~is_row), *payload], names=names)
+
+    def forget(self, side: int, codes: NDArray[np.int64]) -> None:
+        """Know nothing more of some keys."""
+        self.cells[side, codes] = NOTHING
+
+    def deleted_before(self, side: int, time: int) -> NDArray[np.int64]:
+        """The keys of which it is known that they were deleted before a time, microseconds."""
+        size = self._keys.size
+        return np.flatnonzero((self.cells[side, :size] == DELETED) & (self.times[side, :size] < time))
+
+    def _pack(self) -> None:
+        size = self._keys.size
+        codes = np.flatnonzero((self.cells[:, :size] != NOTHING).any(axis=0))
+        cells, times = self.cells[:, codes], self.times[:, codes]
+        new = self._keys.keep(codes)
+        self.cells, self.times = np.full_like(cells, NOTHING), np.zeros_like(times)
+        for side, rows in enumerate(self.rows):
+            is_row = cells[side] >= 0
+            rows.keep(cells[side][is_row])
+            cells[side][is_row] = np.arange(np.count_nonzero(is_row))
+        self.cells[:, new], self.times[:, new] = cells, times
+        self._next_pack = max(_FEWEST_ROWS, 2 * sum(rows.used for rows in self.rows))
+
+
+def _ints(table: pa.Table, name: str) -> NDArray[np.int64]:
+    values: NDArray[np.int64] = one_chunk(table[name]).to_numpy()
+    return values
