@@ -266,7 +266,7 @@ SYNONYMS: Final = {
 #: Computes an aggregate that only the engine knows: its number among the aggregates, and the arguments of its rows.
 Evaluate: TypeAlias = Callable[[int, Sequence[Arguments]], Any]
 
-_EXACT: Final = Context(prec=80)  # two decimals of 38 digits add, and divide, without rounding away what is shown
+EXACT: Final = Context(prec=80)  # two decimals of 38 digits add, and divide, without rounding away what is shown
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
@@ -296,7 +296,7 @@ class Sum(Accumulator):
         if self._type == "double":
             return (0.0 if old is None else old) + float(new)
         if isinstance(new, Decimal):
-            return fitting(new if old is None else _EXACT.add(old, new), self._type)
+            return fitting(new if old is None else EXACT.add(old, new), self._type)
         total = new if old is None else old + new
         if self._type == "bigint" and not _LEAST <= total <= _GREATEST:
             raise OperatorError.arithmetic_overflow("sum", self._type)
@@ -325,15 +325,12 @@ class Average(Accumulator):
         if not self._rows:
             return None
         if isinstance(self._total, Decimal):
-            scale = int(_parts(self._type)[1])
-            ratio = _EXACT.divide(self._total, Decimal(self._rows))
-            rounded = ratio.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP, context=_EXACT)
-            return fitting(rounded, self._type)
+            return rounded_ratio(self._total, self._rows, self._type)
         return self._total / self._rows
 
     def _take(self, value: Any, rows: int) -> None:
         if _DECIMAL.fullmatch(self._type):
-            self._total = _EXACT.add(self._total or Decimal(0), value)
+            self._total = EXACT.add(self._total or Decimal(0), value)
         else:
             self._total = (self._total or 0.0) + float(value)
         self._rows += rows
@@ -400,6 +397,17 @@ class KeptRows(Accumulator):
     @property
     def stored_bytes(self) -> int:
         return self._bytes
+
+
+def rounded_ratio(total: Decimal, rows: int, type_name: str) -> Decimal:
+    """The average of decimals, half up to the scale of the result's type.
+
+    Raises:
+        OperatorError: `OPERATOR.ARITHMETIC_OVERFLOW`.
+    """
+    ratio = EXACT.divide(total, Decimal(rows))
+    rounded = ratio.quantize(Decimal(1).scaleb(-int(_parts(type_name)[1])), rounding=ROUND_HALF_UP, context=EXACT)
+    return fitting(rounded, type_name)
 
 
 def fitting(value: Decimal, type_name: str) -> Decimal:
@@ -482,6 +490,20 @@ class Aggregates:
         for state, (start, stop, condition) in zip(states, self._places, strict=True):
             if condition is None or payload[condition]:
                 state.add(payload[start:stop])
+
+    def arguments(self, number: int, payload: Arguments) -> Arguments | None:
+        """Those of one aggregate; None where the row does not count for it."""
+        start, stop, condition = self._places[number]
+        return payload[start:stop] if condition is None or payload[condition] else None
+
+    def of_rows(self, number: int, payloads: Iterable[Arguments]) -> Any:
+        """The result of one aggregate over all rows of a group."""
+        state = new_accumulator(self._aggregates[number])
+        for payload in payloads:
+            found = self.arguments(number, payload)
+            if found is not None:
+                state.add(found)
+        return self._value(number, state)
 
     def values(self, states: Sequence[Accumulator]) -> tuple[Any, ...]:
         """The results so far."""

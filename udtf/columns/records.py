@@ -1,11 +1,11 @@
 """What record-by-record logics of live streams share: their state as segments, their rows as Python's values.
 
-Correct, and slower than what is compiled: every segment of the changelog holds all state.
+Correct, and slower than what is compiled: a segment of the changelog holds all state, or what the logic was given.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from udtf.columns.arrays import one_chunk
 from udtf.columns.batch import keys_of, micros_of, ordered, table_of
 from udtf.logic import Segment
+from udtf.state.snapshot import seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from udtf.time import Micros
 
 _STATE: Final = "state"
+_INPUTS: Final = "inputs"
 _STATE_PIECE: Final = 1 << 28  # one value of a column of bytes ends at 2 GB
 _STAMP: Final = pa.timestamp("us", "UTC")
 
@@ -30,7 +32,7 @@ LogicT = TypeVar("LogicT", bound="Snapshotable")
 
 
 class RecordBacked(Generic[LogicT]):
-    """A stream logic whose state is that of a record-by-record logic: each segment holds all of it.
+    """A stream logic whose state is that of a record-by-record logic.
 
     Args:
         logic: what answers.
@@ -45,12 +47,22 @@ class RecordBacked(Generic[LogicT]):
         """All state."""
         state = self._logic.snapshot()
         self._bytes = len(state)
-        pieces = [state[start : start + _STATE_PIECE] for start in range(0, len(state), _STATE_PIECE)]
-        return Segment({_STATE: pa.table({_STATE: pa.array(pieces, pa.large_binary())})}, {})
+        return Segment({_STATE: _in_pieces(_STATE, state)}, {})
+
+    def taken(self, inputs: Sequence[Any]) -> Segment:
+        """What the logic was given: given once more, it leads from the same state to the same."""
+        written = seal(_INPUTS, inputs)
+        self._bytes += len(written)
+        return Segment({_INPUTS: _in_pieces(_INPUTS, written)}, {})
 
     def apply(self, segment: Segment) -> None:
         """Continue from a segment."""
-        state = b"".join(segment.tables[_STATE][_STATE].to_pylist())
+        ((name, table),) = segment.tables.items()
+        state = b"".join(table[name].to_pylist())
+        if name == _INPUTS:
+            self._bytes += len(state)
+            cast("Any", self._logic).on_batch(unseal(_INPUTS, state))
+            return
         self._bytes = len(state)
         self._logic.restore(state)
 
@@ -62,6 +74,11 @@ class RecordBacked(Generic[LogicT]):
     def _counted(self, before: Mapping[str, int]) -> dict[str, int]:
         """What was counted since `before`, and the bytes of the last snapshot."""
         return {**self._logic.metrics.since(before), "state_bytes": self._bytes}
+
+
+def _in_pieces(name: str, written: bytes) -> pa.Table:
+    pieces = [written[start : start + _STATE_PIECE] for start in range(0, len(written), _STATE_PIECE)]
+    return pa.table({name: pa.array(pieces, pa.large_binary())})
 
 
 def one_by_one(logic: Logic, rows: Sequence[Row]) -> tuple[list[int], list[Update], list[LateRow]]:

@@ -1,7 +1,7 @@
 """Aggregation of a table whose rows change: an update takes its old row out of its group and puts the new one in.
 
-A group keeps its rows and is computed again from them, in the order in which they came into it, so that every aggregate
-can be subtracted from.
+A group keeps the rows that an aggregate needs which cannot be subtracted from; that is computed again from them, in the
+order in which they came into the group.
 
 Source: KIP-914 ("aggregations"), semantics.md 10, B10, B11.
 """
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from udtf.aggregates import Aggregate, Aggregates, Arguments, Evaluate
 from udtf.logic import Emission
 from udtf.metrics import Metrics
+from udtf.operators.table_aggregate.subtracting import Subtracting, subtracting
 from udtf.record import Key, Update, canonical_key
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros
@@ -52,12 +53,22 @@ class GroupedUpdate(NamedTuple):
 
 
 class _Group:
-    """The rows of a group by their keys, the greatest time that it has seen, and its result."""
+    """What a group knows: the greatest time that it has seen, how many rows it has, and its result.
 
-    __slots__ = ("key", "rows", "shown", "time")
+    Attributes:
+        key: as it came.
+        time: microseconds.
+        count: of rows.
+        states: per aggregate what rows are added to and taken out of; None where it needs the rows.
+        rows: by their keys, where an aggregate needs them.
+        shown: the result, None where the group shows none.
+    """
 
-    def __init__(self, key: Key, time: Micros) -> None:
-        self.key, self.time = key, time
+    __slots__ = ("count", "key", "rows", "shown", "states", "time")
+
+    def __init__(self, key: Key, time: Micros, states: list[Subtracting | None]) -> None:
+        self.key, self.time, self.states = key, time, states
+        self.count = 0
         self.rows: dict[Key, tuple[Key, Arguments]] = {}
         self.shown: tuple[Any, ...] | None = None
 
@@ -70,6 +81,7 @@ class TableAggregateLogic:
         self.config = config
         self.metrics = Metrics()
         self._aggregates = Aggregates(config.aggregates, evaluate)
+        self._keeps_rows = any(subtracting(aggregate) is None for aggregate in config.aggregates)
         # NB: one that has lost its last row is kept for its time, which never goes back (10.5).
         self._groups: dict[Key, _Group] = {}
 
@@ -77,42 +89,57 @@ class TableAggregateLogic:
         """Take updates in arrival order; a result row is the grouping columns, then the aggregates."""
         before, emission = dict(self.metrics), Emission()
         for update in updates:
-            self.metrics.add("records")
-            emission.updates += self._on_update(update)
+            emission.updates += self.on_update(update)
         self.metrics.add("emitted", len(emission.updates))
         emission.metrics = self.metrics.since(before)
         return emission
 
+    def on_update(self, update: GroupedUpdate) -> list[Update]:
+        """Take one update: those of the groups that it is about."""
+        self.metrics.add("records")
+        changed: dict[Key, _Group] = {}
+        row = canonical_key(update.key) if self._keeps_rows else ()
+        if update.old is not None:
+            key = canonical_key(update.old.group)
+            group = changed[key] = self._group(key, update.old.group, update.time)
+            group.count -= 1
+            for number, state in enumerate(group.states):
+                arguments = self._aggregates.arguments(number, update.old.arguments)
+                if state is not None and arguments is not None:
+                    state.subtract(arguments)
+            group.rows.pop(row, None)
+        if update.new is not None:
+            key = canonical_key(update.new.group)
+            group = changed[key] = self._group(key, update.new.group, update.time)
+            group.count += 1
+            for number, state in enumerate(group.states):
+                arguments = self._aggregates.arguments(number, update.new.arguments)
+                if state is not None and arguments is not None:
+                    state.add(arguments)
+            if self._keeps_rows:
+                group.rows[row] = (update.key, update.new.arguments)
+        return [self._update(group) for group in changed.values()]
+
     def snapshot(self) -> bytes:
-        """The rows of all groups, their times and metrics."""
-        groups = [(group.key, group.time, list(group.rows.values())) for group in self._groups.values()]
+        """All groups, their times, and metrics."""
+        groups = [(g.key, g.time, g.count, g.states, list(g.rows.values())) for g in self._groups.values()]
         return seal(self.config.name, {"groups": groups, "metrics": self.metrics.snapshot()})
 
     def restore(self, state: bytes) -> None:
         """Replace everything by a snapshot of the same configuration."""
         parts = unseal(self.config.name, state)
         self._groups = {}
-        for key, time, rows in parts["groups"]:
-            group = self._groups[canonical_key(key)] = _Group(key, time)
-            group.rows = {canonical_key(row): (row, arguments) for row, arguments in rows}
+        for key, time, count, states, rows in parts["groups"]:
+            group = self._groups[canonical_key(key)] = _Group(key, time, states)
+            group.count, group.rows = count, {canonical_key(row): (row, arguments) for row, arguments in rows}
             group.shown = self._result(group)
         self.metrics = Metrics(parts["metrics"])
 
-    def _on_update(self, update: GroupedUpdate) -> list[Update]:
-        changed: dict[Key, _Group] = {}
-        row = canonical_key(update.key)
-        if update.old is not None:
-            group = self._group(update.old.group, update.time)
-            changed[canonical_key(group.key)] = group
-            group.rows.pop(row, None)
-        if update.new is not None:
-            group = self._group(update.new.group, update.time)
-            changed[canonical_key(group.key)] = group
-            group.rows[row] = (update.key, update.new.arguments)
-        return [self._update(group) for group in changed.values()]
-
-    def _group(self, key: Key, time: Micros) -> _Group:
-        group = self._groups.setdefault(canonical_key(key), _Group(key, time))
+    def _group(self, canonical: Key, key: Key, time: Micros) -> _Group:
+        group = self._groups.get(canonical)
+        if group is None:
+            states = [subtracting(aggregate) for aggregate in self.config.aggregates]
+            group = self._groups[canonical] = _Group(key, time, states)
         group.time = max(group.time, time)
         return group
 
@@ -121,9 +148,8 @@ class TableAggregateLogic:
         return Update(group.key, group.time, old, group.shown)
 
     def _result(self, group: _Group) -> tuple[Any, ...] | None:
-        if not group.rows and self.config.n_keys:  # without GROUP BY there is always one row, as in SQL
+        if not group.count and self.config.n_keys:  # without GROUP BY there is always one row, as in SQL
             return None
-        states = self._aggregates.new()
-        for _, arguments in group.rows.values():
-            self._aggregates.add(states, arguments)
-        return (*group.key, *self._aggregates.values(states))
+        rows = [arguments for _, arguments in group.rows.values()]
+        states = enumerate(group.states)
+        return (*group.key, *(self._aggregates.of_rows(n, rows) if s is None else s.value() for n, s in states))

@@ -45,12 +45,14 @@ class TableAggregateStream(RecordBacked[TableAggregateLogic]):
         table, before = inputs[0], dict(self._logic.metrics)
         read = ReadUpdates(table)
         causes, updates = [], []
-        for first, update in zip(read.first.tolist(), self._updates(table, read), strict=True):
-            answered = self._logic.on_batch([update]).updates
+        given = self._updates(table, read)
+        for first, update in zip(read.first.tolist(), given, strict=True):
+            answered = self._logic.on_update(update)
             causes += [first] * len(answered)
             updates += answered
         rows = as_rows([self._shown(update) for update in updates], self._schema, orders_of(table, causes, self._kept))
-        delta = self.snapshot() if len(table) else None
+        self._logic.metrics.add("emitted", len(updates))
+        delta = self.taken(given) if len(table) else None
         return StreamEmission(rows, (), self._counted(before), delta)
 
     def _updates(self, table: pa.Table, read: ReadUpdates) -> list[GroupedUpdate]:

@@ -100,17 +100,19 @@ class ForeignKeyStream(RecordBacked[ForeignKeyJoinLogic]):
         """Take one micro-batch, see `udtf.logic.StreamLogic`."""
         before = dict(self._logic.metrics)
         places = [np.flatnonzero(sides == side).tolist() for side in (0, 1)]
-        sent = list(self._sent(self._lefts(inputs[0], places[0]), self._rights(inputs[1], places[1])))
-        delta = self.snapshot() if len(sides) else None
+        given: list[tuple[int, int, LeftUpdate | RightUpdate]] = [
+            *self._lefts(inputs[0], places[0]),
+            *self._rights(inputs[1], places[1]),
+        ]
+        given.sort(key=lambda found: found[0])
+        sent = list(self._sent(given))
+        delta = self.taken([update for _, _, update in given]) if len(sides) else None
         return StreamEmission(self._table(inputs, sides, sent), (), self._counted(before), delta)
 
-    def _sent(
-        self, lefts: list[tuple[int, int, LeftUpdate]], rights: list[tuple[int, int, RightUpdate]]
-    ) -> Iterator[_Sent]:
+    def _sent(self, given: Sequence[tuple[int, int, LeftUpdate | RightUpdate]]) -> Iterator[_Sent]:
         last: dict[Key, int] = {}  # by left key its last update in this micro-batch
         numbers = count()
-        placed: list[tuple[int, int, LeftUpdate | RightUpdate]] = [*lefts, *rights]
-        for cause, left, update in sorted(placed, key=lambda found: found[0]):
+        for cause, left, update in given:
             if isinstance(update, LeftUpdate):
                 last[canonical_key(update.key)] = left
                 before, now, is_same = self._logic.on_left(update)
