@@ -41,6 +41,7 @@ from sqlx.spark.batch import live_copies, query_frame
 from sqlx.spark.workers import check_workers
 from udtf.columns.updates import key_columns
 from udtf.logic import StreamLogic
+from udtf.operators.table_aggregate.logic import is_compiled
 from udtf.operators.table_join.layout import between
 from udtf.spark import logics
 from udtf.spark.stream import rows_of, stream_operator
@@ -548,7 +549,10 @@ def _by_left_keys(node: TableJoin, fat: DataFrame, tasks: int) -> DataFrame:
 def table_aggregate(node: TableAggregation, emit_order: int) -> Callable[[], StreamLogic]:
     """An aggregation of a table."""
     del emit_order
-    return partial(logics.table_aggregate, node.config, _arrow_schema(node), kept_orders(node))
+    aggregates, types = node.config.aggregates, {column.name: column.type for column in node.input.columns}
+    arguments = [[types[f"__a{n}_{m}"] for m in range(a.arguments)] for n, a in enumerate(aggregates)]
+    is_fast = is_compiled(aggregates, arguments)
+    return partial(logics.table_aggregate, node.config, _arrow_schema(node), kept_orders(node), is_fast)
 
 
 def _arrow_schema(node: Operator) -> pa.Schema:

@@ -83,8 +83,12 @@ def foreign_key_join(config: TableJoinConfig, schema: pa.Schema, kept: int) -> S
     return ForeignKeyStream(config, schema, kept)
 
 
-def table_aggregate(config: TableAggregateConfig, schema: pa.Schema, kept: int) -> StreamLogic:
-    """An aggregation of an empty table."""
+def table_aggregate(config: TableAggregateConfig, schema: pa.Schema, kept: int, is_compiled: bool) -> StreamLogic:
+    """An aggregation of an empty table: compiled where all of it can be, else update by update."""
+    if is_compiled:
+        from udtf.operators.table_aggregate.compiled_stream import CompiledTableAggregate
+
+        return CompiledTableAggregate(config, schema, kept)
     from udtf.operators.table_aggregate.stream import TableAggregateStream
 
     return TableAggregateStream(config, schema, kept)

@@ -36,6 +36,23 @@ class TableAggregateConfig:
     name: str = "table_aggregate"
 
 
+def is_compiled(aggregates: Sequence[Aggregate], arguments: Sequence[Sequence[str]]) -> bool:
+    """Whether all aggregates are of those that `CompiledTableAggregate` has.
+
+    Args:
+        aggregates: of the query.
+        arguments: of each the types of its arguments, as Spark names them.
+    """
+    return all(_is_compiled(aggregate, types) for aggregate, types in zip(aggregates, arguments, strict=True))
+
+
+def _is_compiled(aggregate: Aggregate, types: Sequence[str]) -> bool:
+    if aggregate.distinct:
+        return False
+    is_whole = all(name in ("tinyint", "smallint", "int", "bigint") for name in types)
+    return aggregate.function in ("count", "count_if") or (aggregate.function in ("sum", "avg") and is_whole)
+
+
 class Grouped(NamedTuple):
     """A row of the table as it is grouped: its group, and the arguments of all aggregates."""
 
