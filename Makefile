@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -88,6 +88,9 @@ bench-kafka: setup ## a million records through a real broker, with crashes on t
 
 bench-windows: setup ## windows in batch and live side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.window_aggregate $(ARGS)
+
+bench-tables: setup ## live joins and groups of tables beside the live AS OF join (ten minutes; ARGS="--help" lists its options)
+	$(BIN)/python -m benchmarks.tables $(ARGS)
 
 bench-serving: setup ## JDBC sessions at once against `sqlx serve` (five minutes; ARGS="--seconds 60")
 	$(BIN)/python -m benchmarks.serving $(ARGS)

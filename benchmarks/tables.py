@@ -64,12 +64,14 @@ class Case:
         batch_rows: updates in a micro-batch, of both tables together.
         batches: how many micro-batches.
         groups: values of the grouping column.
+        left_share: how many of the updates are of the left table, 0 to 1.
     """
 
     keys: int
     batch_rows: int
     batches: int
     groups: int = 1_000
+    left_share: float = 0.5
 
 
 FULL = Case(200_000, 250_000, 20)
@@ -80,12 +82,12 @@ PER_KEY = Case(2_000, 2_500, 4)
 
 def make(case: Case, folder: Path) -> Inputs:
     """Write the updates of both tables, in event time, unless they are there already."""
-    home = folder / f"tables_{case.keys}_{case.batch_rows}_{case.batches}"
+    home = folder / f"tables_{case.keys}_{case.batch_rows}_{case.batches}_{case.left_share}"
     inputs, random = Inputs(home / "a", home / "b"), np.random.default_rng(7)
     if not (home / "done").exists():
         for number in range(case.batches):
             times = _START_US + number * BATCH_SPAN_US + times_within(case.batch_rows, random)
-            is_left = random.random(case.batch_rows) < 0.5
+            is_left = random.random(case.batch_rows) < case.left_share
             write(inputs, number, _updates(case, times[is_left], random), _updates(case, times[~is_left], random))
         (home / "done").touch()
     return inputs
@@ -161,7 +163,8 @@ def measured(spark: SparkSession, case: Case, folder: Path) -> Callable[[str], L
     """One run of a way over a case."""
 
     def measure(way: str) -> Live:
-        inputs = make(PER_KEY if way == BY_KEY else case, folder)
+        shown = replace(case, left_share=1.0) if way == GROUPS else case  # it reads one table
+        inputs = make(PER_KEY if way == BY_KEY else shown, folder)
         with tempfile.TemporaryDirectory(prefix="tables_") as place:
             found = measure_live(frame_of(spark, inputs, way), Path(place) / "query", PARQUET, way in QUERIES, left)
         if way in QUERIES and found.answer != reference(inputs, way):

@@ -9,12 +9,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from catalog.entries import Column, Entry
 from catalog.relations import alias_text
 from sqlx.bind.binder import RowOrder
 from sqlx.bind.comparison import check_collation
 from sqlx.bind.reads import live_read
-from sqlx.bind.right_side import generators
+from sqlx.bind.right_side import generators, stars
 from sqlx.bind.scope import RelationScope
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
@@ -27,7 +29,7 @@ from sqlx.plan.table_reads import KeyColumn, ShownTable, TableQuery
 from sqlx.plan.updates import carried_by, order_of, update_columns
 from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, QueryTail, Relation
-from sqlx.sql.tokens import Span, quoted, tokenize_span
+from sqlx.sql.tokens import Span, quoted, tokenize, tokenize_span
 from udtf.operators.table_changes.logic import TableChangesConfig
 
 
@@ -107,16 +109,23 @@ def _filter(context: Context, where: Span, table: ShownTable, carried: RowOrder)
 
 
 def check_one_row(context: Context, block: Block, tail: QueryTail) -> None:
-    """A row of a table stays one row: of several nobody could tell which is which when it changes.
+    """A row of a table is shown by itself, as one row: of several nobody could tell which is which when it changes.
 
     Raises:
-        UnsupportedError: a generator makes several of it.
+        UnsupportedError: a generator makes several of it, or what it shows depends on other rows.
     """
     if block.span.start not in context.tables.shown:
         return
     called = [Span(token.start, token.end) for token in generators(tokenize_span(context.text, block.select))]
     for span in (*called, *tail.laterals):
         raise UnsupportedError("TABLE.GENERATOR", context.text, span.pair)
+    tokens = tokenize_span(context.text, block.select)
+    several = [t for t in tokens if t.word == "DISTINCT" and t is tokens[0]]
+    several += [t for t, after in pairwise(tokens) if t.word == "OVER" and after.text == "("]
+    found = [Span(t.start, t.end) for t in several] + tail.rest
+    if found:
+        what = " ".join(token.word for token in tokenize_span(context.text, found[0])[:2])
+        raise UnsupportedError("TABLE.SEVERAL_ROWS", context.text, found[0].pair, what=what)
 
 
 def read_table(context: Context, block: Block, relation: Relation) -> ShownTable:
@@ -134,7 +143,7 @@ def read_table(context: Context, block: Block, relation: Relation) -> ShownTable
     name = relation.visible_name or entry.name
     scope = RelationScope(name, tuple(Column(n, c.type) for n, c in zip(names, entry.columns, strict=True)))
     carried = carried_by(node.columns, "", is_sequence=_is_sequence(context, entry)) if context.carries else None
-    context.edits.replace(relation.span, _read_of(node, scope, carried))
+    context.edits.replace(relation.span, _read_of(node, entry, scope, carried))
     shown = {column.name.lower(): n.lower() for n, column in zip(names, entry.columns, strict=True)}
     keys = tuple(KeyColumn(frozenset({(name.lower(), shown[key.lower()])})) for key in entry.keys)
     shown_row = carried.of(name) if carried is not None else None
@@ -157,8 +166,20 @@ def _shape(context: Context, block: Block) -> str | None:
     return next((emit.shape for emit in emits if emit is not None), None)
 
 
-def _read_of(node: TableChanges, scope: RelationScope, carried: RowOrder | None) -> str:
-    shown = ", ".join(f"_l{n} AS {quoted(column.name)}" for n, column in enumerate(scope.columns))
+def _needed(context: Context, relation: Relation, entry: Entry) -> list[Column]:
+    """The columns that can be read: live, those that the statement spells, and the key."""
+    tokens = tokenize(context.text)
+    reads_all = stars(tokens) or relation.columns or any(token.word == "NATURAL" for token in tokens)
+    if not context.carries or entry.late_to is not None or reads_all:
+        return list(entry.columns)
+    spelled = {token.name.lower() for token in tokens if token.is_name} | {key.lower() for key in entry.keys}
+    return [column for column in entry.columns if column.name.lower() in spelled]
+
+
+def _read_of(node: TableChanges, entry: Entry, scope: RelationScope, carried: RowOrder | None) -> str:
+    place = {name: f"_l{n}" for n, name in enumerate(node.names)}
+    values = [place.get(c.name, f"CAST(NULL AS {c.type})") for c in entry.columns]  # what nobody reads need not travel
+    shown = ", ".join(f"{v} AS {quoted(column.name)}" for v, column in zip(values, scope.columns, strict=True))
     hidden = row_item(carried) if carried is not None else ""
     return f"(SELECT {shown}{hidden} FROM {node.name}) AS {quoted(scope.name)}"
 
@@ -168,7 +189,8 @@ def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bo
     context.nodes.setdefault(live.name, Source(entry))
     items = [f"{quoted(key)} AS __k{n}" for n, key in enumerate(entry.keys)]
     items += [f"({live.of(entry).delete_when}) AS __deleted"] if entry.delete_when else []
-    items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(entry.columns)]
+    columns = _needed(context, relation, entry)
+    items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(columns)]
     if context.carries and live.arrival is not None:
         arrival = live.arrival.of(alias_text(entry).strip("`"))
         items += [f"{arrival.time} AS __time", *arrival.items]
@@ -176,8 +198,7 @@ def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bo
     fragment = context.fragment(sql)
     for key, column in zip(entry.keys, fragment.columns, strict=False):
         check_collation(context.text, relation.body.pair, key, column.type)
-    names = [column.name.lower() for column in entry.columns]
-    shown = tuple(Column(f"_l{n}", column.type) for n, column in enumerate(entry.columns))
+    shown = tuple(Column(f"_l{n}", column.type) for n, column in enumerate(columns))
     if context.carries:
         types = {column.name: column.type for column in fragment.columns}
         keys = tuple(Column(f"__u{n}", types[f"__k{n}"]) for n in range(len(entry.keys)))
@@ -196,6 +217,6 @@ def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bo
         shown,
         entry.name,
         entry.late_to,
-        tuple(column.name for column in entry.columns),
-        tuple(names.index(key.lower()) for key in entry.keys),
+        tuple(column.name for column in columns),
+        tuple([column.name.lower() for column in columns].index(key.lower()) for key in entry.keys),
     )

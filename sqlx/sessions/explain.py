@@ -28,6 +28,7 @@ from sqlx.spark.batch import estimated, expanded
 from sqlx.sql.intervals import duration
 from sqlx.sql.parser import read_tail, scan
 from sqlx.sql.structure import AsOfClause, Block, DeduplicateClause, Join, QueryTail, Relation
+from udtf.operators.table_aggregate.subtracting import subtracting
 from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.spark.tasks import configured_tasks
 
@@ -85,6 +86,11 @@ def _operator(node: Operator, number: int, tasks: int) -> list[str]:
         return lines
     if node.common_sequence:
         lines.append("    inputs interleave by their common SEQUENCE BY: the answer does not depend on micro-batches")
+    elif isinstance(node, TableJoin):
+        lines.append(
+            "    updates of both sides interleave by event time within a micro-batch; what they add up to is the same"
+            " wherever these are cut"
+        )
     else:
         cure = "" if isinstance(node, AsOfJoin) and node.config.grace_us is not None else "; GRACE PERIOD is the cure"
         lines.append(
@@ -173,13 +179,21 @@ _KEEPS = {
 }
 
 
+def _kept(node: TableAggregation) -> str:
+    """What is remembered of the rows of a group."""
+    needing = [a.function for a in node.config.aggregates if subtracting(a) is None]
+    if not needing:
+        return "what its aggregates have added up, from which a row is taken out again"
+    return f"the rows of each group, which {', '.join(dict.fromkeys(needing))} needs: each update goes over all of them"
+
+
 def table_aggregate(node: TableAggregation, shown: Shown) -> Explained:
     """An aggregation of a table: what an update does, and what is kept for that."""
     del shown
     facts: Facts = [
         ("an update", "leaves its old group, then enters its new one"),
         ("a group", "is deleted with its last row" if node.config.n_keys else "of all rows, always there"),
-        ("state", "the rows of each group, and its greatest time"),
+        ("state", f"{_kept(node)}, and the greatest time of each group"),
     ]
     return Explained(f"groups of the table {node.table}; the result is an upsert table", facts)
 

@@ -46,7 +46,7 @@ from udtf.operators.table_join.layout import between
 from udtf.spark import logics
 from udtf.spark.stream import rows_of, stream_operator
 from udtf.spark.tasks import stream_conf
-from udtf.spark.updates import SIDES, left_updates, paired
+from udtf.spark.updates import SIDES, changes, left_updates, paired
 from udtf.stream.spec import COUNTERS, TABLE_COUNTERS, StreamSpec
 
 if TYPE_CHECKING:
@@ -218,6 +218,19 @@ def put_together(rows: DataFrame, result: Result) -> DataFrame:
     return updates.withColumns({**keys, "__gone": _gone(names, row, result.keys)}).drop(*dropped)
 
 
+def changes_of(rows: DataFrame, result: Result) -> DataFrame:
+    """Rows of updates that a query shows, with its hidden column, as rows that end in `_change_type`."""
+    names = [name for name in rows.columns if name != ROW]
+    fields = cast(StructType, rows.schema[ROW].dataType).names
+    numbered = rows.toDF(*[name if name == ROW else f"c{n}" for n, name in enumerate(rows.columns)])
+    own = [name for name in numbered.columns if name != ROW]
+    hidden = [F.col(f"{ROW}.{name}").alias(f"__{name}") for name in fields if name.startswith("o")]
+    flat = numbered.select(*own, *hidden)
+    shown = StructType([*flat.schema.fields[: len(own)], StructField(CHANGE_TYPE, StringType())])
+    make = partial(changes, result.shape, len(own), result.keys)
+    return flat.mapInArrow(make, shown).toDF(*names, CHANGE_TYPE)
+
+
 def as_changes(updates: DataFrame, shape: str) -> DataFrame:
     """Updates with both sides as rows that end in `_change_type` (semantics.md A)."""
     found = _exact() if shape == "changelog" else F.array(_upsert())
@@ -367,10 +380,13 @@ class StreamLowering:
     def _changes(self, batch: DataFrame | None = None) -> DataFrame:
         """The changes of the result; those of one micro-batch of the last operator's fat frame where it is given."""
         node = self.plan.operators()[-1]
-        updates = self.frames[node.name] if batch is None else self._rows(node, batch)
-        if not isinstance(node, Suppress):
-            updates = self._shown(node, self.plan.root, updates)
-        return as_changes(updates, self.plan.result.shape)
+        updates, result = self.frames[node.name] if batch is None else self._rows(node, batch), self.plan.result
+        if isinstance(node, Suppress):
+            return as_changes(updates, result.shape)
+        if isinstance(node, Aggregation):
+            return as_changes(self._shown(node, self.plan.root, updates), result.shape)
+        frames = _read_by(self.plan.root, {**self.frames, node.name: updates})
+        return changes_of(query_frame(self.plan.root.sql, self.spark, frames), result)
 
     def _shown(self, table: Operator, query: Fragment, updates: DataFrame) -> DataFrame:
         """The updates of a table with what a query shows of them; a row that is deleted keeps its key."""

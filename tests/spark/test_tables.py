@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sqlx.replay.driver import ReplayDriver
 from sqlx.replay.script import read_script
 from tests.harness.slt_live import SETTINGS, check_live, run_live
 from tests.test_worked_table_joins import QUERIES, TABLES, definition, expected
@@ -59,3 +60,20 @@ def test_changes_of_several_tasks_sum_up_to_the_query(spark: SparkSession, query
         else:
             rows.append(tuple(values))
     assert sorted(rows, key=str) == expected(query, updates, versioned)
+
+
+@pytest.mark.parametrize("query", GATE)
+def test_state_that_is_read_again_in_each_micro_batch_answers_alike(spark: SparkSession, query: str) -> None:
+    """Without memory for states each micro-batch is as after a restart: snapshots and deltas are all there is."""
+    script, _, records, _ = drawn(query)
+    text = f"{query} EMIT CHANGES AS CHANGELOG"
+    forgets = {**SETTINGS, "sqlx.stream.cache_bytes": "0"}
+    driver = ReplayDriver(script + text)
+    wanted = [(*change.row.values(), change.op) for change in driver.push(records)]
+    assert run_live(spark, read_script(script + text), records, [10] * 4, text, conf=forgets).rows == wanted
+
+
+def test_updates_of_a_join_wait_per_key(spark: SparkSession) -> None:
+    script, _, records, _ = drawn("EVERY")
+    query = "SELECT a.k, b.v AS x FROM a LEFT JOIN b ON a.f = b.k EMIT EVERY INTERVAL 1 MILLISECOND PER KEY"
+    check_live(spark, script + query, records, [20, 20])

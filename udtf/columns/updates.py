@@ -10,6 +10,7 @@ Columns of such rows: the payload, `__event_time`, `__o0 ..`, and the key as `__
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from udtf.columns.arrays import one_chunk
 from udtf.columns.batch import micros_of
+from udtf.record import canonical_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -182,6 +184,56 @@ class ReadUpdates:
     def __len__(self) -> int:
         """How many updates there are."""
         return len(self.first)
+
+    def without_last(self) -> ReadUpdates:
+        """All updates but the last one."""
+        found = copy(self)
+        found.first, found.rows = self.first[:-1], self.rows[:-1]
+        return found
+
+
+#: What a change of a result can be, by its code.
+CHANGE_TYPES: Final = ("insert", "update_before", "update_after", "delete")
+_INSERT, _BEFORE, _AFTER, _DELETE = range(4)
+
+
+def upserts(read: ReadUpdates) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """One change an update: the row that it shows, its type, and whether it shows more of it than the key."""
+    old, new, gone = read.rows.T
+    is_now = new >= 0
+    source = np.where(is_now, new, np.where(gone >= 0, gone, old))
+    return source, np.where(is_now, np.where(old >= 0, _AFTER, _INSERT), _DELETE), is_now
+
+
+def exact_changes(
+    read: ReadUpdates, columns: Sequence[pa.ChunkedArray]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """What really changed, as `upserts`: the pair of an update, the row that a deletion removes, or nothing."""
+    old, new, _ = read.rows.T
+    was, is_now = old >= 0, new >= 0
+    both = np.flatnonzero(was & is_now)
+    is_same = np.zeros(len(read), np.bool_)
+    is_same[both] = True
+    for column in columns:
+        whole = one_chunk(column)
+        is_same[both] &= equals(whole.take(pa.array(old[both])), whole.take(pa.array(new[both])))
+    places = np.flatnonzero(np.stack([was & ~is_same, is_now & ~is_same], axis=1))
+    update, is_after = places // 2, places % 2 == 1
+    kind = np.where(is_after, np.where(was[update], _AFTER, _INSERT), np.where(is_now[update], _BEFORE, _DELETE))
+    return np.where(is_after, new[update], old[update]), kind, np.ones(len(places), np.bool_)
+
+
+def equals(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
+    """Where two columns of one type are the same as Spark has it: NULL equals NULL, NaN NaN, -0.0 0.0."""
+    if pa.types.is_nested(one.type):
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return np.array([canonical_key((a,)) == canonical_key((b,)) for a, b in pairs], np.bool_)
+    same = pc.fill_null(pc.equal(one, other), False)
+    same = pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other)))
+    if pa.types.is_floating(one.type):
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False))
+    found: NDArray[np.bool_] = same.to_numpy(zero_copy_only=False)
+    return found
 
 
 def numbers_in(table: pa.Table) -> NDArray[np.int64]:

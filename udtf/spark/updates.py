@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
+    from udtf.columns.updates import ReadUpdates
     from udtf.operators.table_join.logic import TableJoinConfig
 
 #: What an update shows in each of its rows; NULL where it has none.
@@ -27,38 +30,63 @@ def paired(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """
     import pyarrow as pa
 
+    for rows, read in _whole_updates(batches):
+        sides = [_some(rows["__shown"], places, places < 0) for places in read.rows.T]
+        carried = [_some(rows[name], read.first) for name in rows.column_names[1:]]
+        yield pa.RecordBatch.from_arrays([*sides, *carried], names=[*SIDES, *rows.column_names[1:]])
+
+
+def changes(shape: str, width: int, keys: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The updates of a partition as the changes that a result shows (semantics.md A), in order.
+
+    Args:
+        shape: 'upsert': one change an update, or 'changelog': what really changed, with the row before.
+        width: how many columns of the rows are the result's; what rows of updates carry along comes after them.
+        keys: places of the columns that a deleted row keeps with 'upsert'.
+        batches: the rows, as for `paired`.
+
+    Yields:
+        the columns of the result and `_change_type`.
+    """
+    import pyarrow as pa
+
+    from udtf.columns.updates import CHANGE_TYPES, exact_changes, upserts
+
+    kinds = pa.array(CHANGE_TYPES)
+    for rows, read in _whole_updates(batches):
+        columns = rows.columns[:width]
+        source, kind, is_kept = upserts(read) if shape == "upsert" else exact_changes(read, columns)
+        shown = [_some(column, source, None if n in keys else ~is_kept) for n, column in enumerate(columns)]
+        names = [*rows.column_names[:width], "_change_type"]
+        yield pa.RecordBatch.from_arrays([*shown, kinds.take(pa.array(kind))], names=names)
+
+
+def _whole_updates(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, ReadUpdates]]:
+    """Rows of which no update goes on in the next ones."""
+    import pyarrow as pa
+
+    from udtf.columns.updates import ReadUpdates
+
     held: pa.Table | None = None
     for batch in batches:
         rows = pa.Table.from_batches([batch])
         rows = rows if held is None else pa.concat_tables([held, rows])
-        done, held = _cut(rows)
-        yield from _pair(done)
-    if held is not None:
-        yield from _pair(held)
+        read = ReadUpdates(rows)
+        last = int(read.first[-1]) if len(read) else 0
+        held = rows.slice(last)
+        if last:
+            yield rows.slice(0, last), read.without_last()
+    if held is not None and len(held):
+        yield held, ReadUpdates(held)
 
 
-def _cut(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """What is complete, and the rows of the last update, of which more may come."""
-    from udtf.columns.updates import ReadUpdates
-
-    read = ReadUpdates(rows)
-    last = int(read.first[-1]) if len(read) else 0
-    return rows.slice(0, last), rows.slice(last)
-
-
-def _pair(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def _some(column: pa.ChunkedArray, places: NDArray[np.int64], missing: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Some values of a column, NULL where there is none."""
     import pyarrow as pa
 
     from udtf.columns.arrays import one_chunk
-    from udtf.columns.updates import ReadUpdates
 
-    if not len(rows):
-        return
-    read = ReadUpdates(rows)
-    shown = one_chunk(rows["__shown"])
-    sides = [shown.take(pa.array(places, mask=places < 0)) for places in read.rows.T]
-    carried = [one_chunk(rows[name]).take(pa.array(read.first)) for name in rows.column_names[1:]]
-    yield pa.RecordBatch.from_arrays([*sides, *carried], names=[*SIDES, *rows.column_names[1:]])
+    return one_chunk(column).take(pa.array(places, mask=missing))
 
 
 def left_updates(
