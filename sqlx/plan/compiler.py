@@ -15,17 +15,19 @@ from __future__ import annotations
 from functools import partial
 
 from sqlx.bind.binder import ROW, Binder, RowOrder
+from sqlx.bind.comparison import check_carried
 from sqlx.bind.reads import insert_target
 from sqlx.plan.context import Context
 from sqlx.plan.deduplicate import deduplicate_pipe
 from sqlx.plan.emit import suppress_config
 from sqlx.plan.from_clause import FromCompiler, is_operator
-from sqlx.plan.nodes import Aggregation, Fragment, Plan, Result, Suppress
+from sqlx.plan.nodes import Aggregation, Fragment, Operator, Plan, Result, Suppress
 from sqlx.plan.replaced_join import apply_names, shorten_qualifiers
 from sqlx.plan.select_list import groups
 from sqlx.plan.subquery_text import check_leftovers, is_query, with_clause
 from sqlx.plan.table_changes import check_one_row, ungrouped_block
 from sqlx.plan.table_reads import TableBlocks
+from sqlx.plan.updates import updates_in
 from sqlx.plan.window_aggregate import aggregate_block, bounded_block
 from sqlx.sql.parser import read_tail, readable, scan
 from sqlx.sql.structure import Block, EmitClause
@@ -72,6 +74,9 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     sql = context.edits.render()
     columns = context.columns_of(sql) if context.nodes and in_session and is_query(text) else ()
     columns = tuple(column for column in columns if column.name != ROW)
+    if any(updates_in(node) is not None for node in context.nodes.values() if isinstance(node, Operator)):
+        shown = next((block.select for block in root.blocks if block.select is not None), Span(0, len(text)))
+        check_carried(text, shown.pair, [(column.name, column.type) for column in columns])
     root_fragment = Fragment(sql, columns, context.reads(sql))
     if every is not None:
         root_fragment = _suppressed(context, root_fragment, every, result)

@@ -62,6 +62,7 @@ class FromCompiler:
     def compile(self) -> FromCompiler:
         """Compile its items, left to right."""
         if self.context.streaming and self.context.tables.reads(self.block):
+            self._check_relation()
             shown = self._tables(self.block.items[0])
             self.context.tables.shown[self.block.span.start] = shown
             self.first_row_order = shown.carried
@@ -219,6 +220,18 @@ class FromCompiler:
         return self._operator(item, join, known, upsert_side(self.context, entry, join), TableLookupBuilder)
 
     # tables
+
+    def _check_relation(self) -> None:
+        """What reads a table that changes is the query, or a relation of it.
+
+        Raises:
+            UnsupportedError: it is a subquery in an expression.
+        """
+        level, tables = self.block.level, self.context.tables
+        named = {id(cte.query) for around in tables.root.walk() for cte in around.ctes}
+        relations = {id(relation.query) for relation in tables.root.relations()}
+        if level.parent is not None and id(level) not in named | relations:
+            raise UnsupportedError("TABLE.SUBQUERY", self.context.text, self.block.span.pair)
 
     def _tables(self, item: FromItem) -> ShownTable:
         """Compile the FROM clause of a block that reads tables."""

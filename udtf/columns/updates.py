@@ -225,7 +225,7 @@ def exact_changes(
 
 def equals(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
     """Where two columns of one type are the same as Spark has it: NULL equals NULL, NaN NaN, -0.0 0.0."""
-    if pa.types.is_nested(one.type):
+    if pa.types.is_nested(one.type) or pa.types.is_null(one.type):
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
         return np.array([canonical_key((a,)) == canonical_key((b,)) for a, b in pairs], np.bool_)
     same = pc.fill_null(pc.equal(one, other), False)

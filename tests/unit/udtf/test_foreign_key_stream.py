@@ -56,6 +56,7 @@ def sent(updates: list[tuple[int, LeftUpdate | RightUpdate]], side: str) -> pa.T
             rows += [
                 (number, kind, end.meets and end.meets[0], end.row[0], update.key[0], update.time) for kind, end in ends
             ]
+            rows += [] if ends else [(number, 2, None, None, update.key[0], update.time)]
         if isinstance(update, RightUpdate) and side == "R":
             kind, value = (1, update.row[0]) if update.row else (2, None)
             rows.append((number, kind, update.key[0], value, update.key[0], update.time))
