@@ -96,3 +96,13 @@ class Metrics(Mapping[str, int]):
     def snapshot(self) -> dict[str, int]:
         """The state."""
         return dict(self._values)
+
+
+def of_table(records: int, emitted: int, state_rows: int, state_bytes: int) -> Metrics:
+    """What an operator over tables counted in a micro-batch, and its gauges after it."""
+    metrics = Metrics()
+    metrics.add("records", records)
+    metrics.add("emitted", emitted)
+    metrics.set("state_rows", state_rows)
+    metrics.set("state_bytes", state_bytes)
+    return metrics

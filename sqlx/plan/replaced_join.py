@@ -72,8 +72,8 @@ def _tested(node: AsOfJoin | TableJoin | TableLookup, alias: str, laterals: str,
         (SELECT _l0, CASE WHEN ok THEN _r0 END AS _r0 FROM (SELECT op.*, matched AND condition AS ok FROM op)) AS op
     """
     if node.config.join == "inner":
-        carried = carried_by(node.columns, alias, is_sequence=False)
         if updates_in(node) is not None:
+            carried = carried_by(node.columns, alias, is_sequence=False)
             condition = f"({condition}) AND NOT {carried.is_gone}"
         return f"(SELECT {alias}.* FROM {node.name} AS {alias}{laterals} WHERE {condition}) AS {alias}"
     flag = f"({alias}.{node.matched} AND coalesce(({condition}), false)) AS __sqlx_ok"

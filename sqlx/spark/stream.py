@@ -434,7 +434,7 @@ class StreamLowering:
         schema = _schema(node)
         if isinstance(node, TableJoin) and node.config.is_foreign:
             return _by_left_keys(node, fat, self.tasks)
-        if updates_in(node) is not None and not isinstance(node, Aggregation):
+        if updates_in(node) is not None:
             return rows_of(fat, "rows", schema)
         if isinstance(node, Aggregation):
             return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_DAY_US = 86_400_000_000
+_LAST_DAY = (2**63 - 1) // _DAY_US
+
+
 def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """The column as one array."""
     if isinstance(column, pa.Array):
@@ -77,3 +81,10 @@ def lateness_of(stream_times: NDArray[np.int64], times: NDArray[np.int64]) -> ND
     late = stream_times - times
     wraps = ((stream_times ^ times) & (stream_times ^ late)) < 0
     return np.where(wraps, np.where(stream_times < 0, np.iinfo(np.int64).min, np.iinfo(np.int64).max), late)
+
+
+def micros_of(column: pa.Array) -> NDArray[np.int64]:
+    """A time column in microseconds, anything at NULLs."""
+    values = ints_of(column)
+    assert values is not None, "times of a stream are timestamps or dates"
+    return np.clip(values, -_LAST_DAY, _LAST_DAY) * _DAY_US if pa.types.is_date32(column.type) else values

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from udtf.columns import compiled as column_loops
-from udtf.columns.arrays import ints_of, lateness_of, one_chunk, presence_of, truth_of
+from udtf.columns.arrays import lateness_of, micros_of, one_chunk, presence_of, truth_of
 from udtf.rules import ACCEPTED, OUTCOMES, UNSET, limit
 
 if TYPE_CHECKING:
@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 
     from udtf.metrics import Metrics
 
-_DAY_US = 86_400_000_000
-_LAST_DAY = (2**63 - 1) // _DAY_US
 _OUTCOME_NAMES = pa.array(OUTCOMES, pa.string())
-
-
-def micros_of(column: pa.Array) -> NDArray[np.int64]:
-    """A time column in microseconds, anything at NULLs."""
-    values = ints_of(column)
-    assert values is not None, "times of a stream are timestamps or dates"
-    return np.clip(values, -_LAST_DAY, _LAST_DAY) * _DAY_US if pa.types.is_date32(column.type) else values
 
 
 def micros_or(column: pa.Array, instead: int) -> NDArray[np.int64]:
@@ -82,7 +73,7 @@ def puts_before(sides: NDArray[np.int8], is_accepted: NDArray[np.bool_]) -> NDAr
 
 
 class Decided:
-    """Which rows of an input are accepted where nothing waits and nothing expires: A, 4.1, B9.
+    """Which rows of an input are accepted where nothing waits: A, 2.1, 4.1, B9.
 
     Args:
         table: the input.
@@ -91,15 +82,17 @@ class Decided:
         now: its stream time before.
         max_future_us: refuse rows further ahead of it.
         keeps_null_keys: rows with a NULL key are accepted.
+        retention_us: refuse rows further behind it.
 
     Attributes:
         now: stream time after.
+        times: by row, microseconds; anything where it has none.
         is_accepted: by row.
         accepted: the rows.
         has_key: by row.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is a rule of its own that may refuse a row
         self,
         table: pa.Table,
         time: str,
@@ -107,25 +100,27 @@ class Decided:
         now: int | None,
         max_future_us: int | None,
         keeps_null_keys: bool = False,
+        retention_us: int | None = None,
     ) -> None:
         """Decide on every row."""
         column = one_chunk(table[time])
-        times, has_time = micros_of(column), is_present(column)
+        self.times, has_time = micros_of(column), is_present(column)
         self.has_key = keys_present(keys_of(table, n_keys))
         admitted = np.ones_like(self.has_key) if keeps_null_keys else self.has_key
         self._outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
         before = UNSET if now is None else now
-        after = column_loops.decide_left(
-            times, has_time, admitted, before, limit(max_future_us), -1, self._outcomes, self._clock
-        )
+        after = column_loops.decide_right(
+            self.times, has_time, admitted, before, limit(max_future_us), limit(retention_us),
+            self._outcomes, self._clock,
+        )  # fmt: skip
         self.now = None if after == UNSET else int(after)
-        self._times = pa.array(times, mask=~has_time)
+        self._known = pa.array(self.times, mask=~has_time)
         self.is_accepted = self._outcomes == ACCEPTED
         self.accepted = np.flatnonzero(self.is_accepted)
 
     def refused(self, table: pa.Table, name: str) -> pa.Table:
         """The other rows, as late rows of an operator."""
-        return refused(table, np.flatnonzero(~self.is_accepted), self._outcomes, self._times, self._clock, name)
+        return refused(table, np.flatnonzero(~self.is_accepted), self._outcomes, self._known, self._clock, name)
 
 
 def count_refused(metrics: Metrics, late: Sequence[pa.Table]) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import one_chunk
-from udtf.columns.batch import keys_of, micros_of, ordered, table_of
+from udtf.columns.arrays import micros_of, one_chunk
+from udtf.columns.batch import keys_of, ordered, table_of
 from udtf.logic import Segment
 from udtf.state.snapshot import seal, unseal
 
@@ -123,6 +123,11 @@ def times_of(table: pa.Table) -> list[Micros | None]:
 def keys_in(table: pa.Table, n_keys: int) -> list[Key]:
     """The keys of rows."""
     return tuples([key.to_pylist() for key in keys_of(table, n_keys)], len(table))
+
+
+def values_in(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Some columns of rows, a row at a time."""
+    return tuples([table[name].to_pylist() for name in names], len(table))
 
 
 def tuples(columns: Sequence[list[Any]], rows: int) -> list[tuple[Any, ...]]:

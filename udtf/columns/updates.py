@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.columns.arrays import one_chunk
-from udtf.columns.batch import micros_of
+from udtf.columns.arrays import micros_of, one_chunk
 from udtf.record import canonical_key
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 OLD, NEW, GONE = 0, 1, 2
 KIND_BITS: Final = 2
 TASK_BITS: Final = 20
+_KINDS: Final = (1 << KIND_BITS) - 1
 _STAMP: Final = pa.timestamp("us", "UTC")
 
 
@@ -54,6 +54,11 @@ def orders_of(table: pa.Table, causes: Sequence[int] | NDArray[np.int64], kept: 
     """The first order columns of the rows that caused each update."""
     rows = pa.array(causes, pa.int64())
     return [one_chunk(table[f"__o{n}"]).take(rows) for n in range(kept)]
+
+
+def of_both(inputs: Sequence[pa.Table], name: str) -> pa.Array:
+    """A column of two inputs, the left one's rows first."""
+    return pa.concat_arrays([one_chunk(table[name]) for table in inputs])
 
 
 def as_payload(
@@ -135,21 +140,18 @@ def of_task(table: pa.Table, task: int) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, pa.array(column))
 
 
-def as_rows(
-    updates: Sequence[Update], schema: pa.Schema, orders: Sequence[pa.Array], *, shows_gone: bool = False
-) -> pa.Table:
+def as_rows(updates: Sequence[Update], schema: pa.Schema, orders: Sequence[pa.Array]) -> pa.Table:
     """Updates of record-by-record logic as rows.
 
     Args:
         updates: in the order of emission; a deleted row shows what is `gone`.
         schema: of the rows.
         orders: of each update the order that is kept, see `UpdateRows.hidden`.
-        shows_gone: see `UpdateRows`.
     """
     was = np.fromiter((u.old is not None for u in updates), np.bool_, len(updates))
     is_now = np.fromiter((u.new is not None for u in updates), np.bool_, len(updates))
     times = np.fromiter((u.time for u in updates), np.int64, len(updates))
-    rows = UpdateRows(was, is_now, shows_gone)
+    rows = UpdateRows(was, is_now, shows_gone=False)
     columns: dict[str, Any] = {}
     places = zip(rows.update.tolist(), rows.kind.tolist(), strict=True)
     shown = [(updates[n].old, updates[n].new, updates[n].gone)[kind] for n, kind in places]
@@ -173,13 +175,8 @@ class ReadUpdates:
     """
 
     def __init__(self, table: pa.Table) -> None:
-        last = numbers_in(table)
-        kinds, ids = last & 3, last >> KIND_BITS
-        begins = np.ones(len(last), np.bool_)
-        begins[1:] = ids[1:] != ids[:-1]
-        self.first: NDArray[np.int64] = np.flatnonzero(begins)
-        self.rows: NDArray[np.int64] = np.full((len(self.first), 3), -1, np.int64)
-        self.rows[np.cumsum(begins) - 1, kinds] = np.arange(len(last))
+        numbers = numbers_in(table)
+        self.first, self.rows = side_by_side(numbers, numbers >> KIND_BITS)
 
     def __len__(self) -> int:
         """How many updates there are."""
@@ -190,6 +187,26 @@ class ReadUpdates:
         found = copy(self)
         found.first, found.rows = self.first[:-1], self.rows[:-1]
         return found
+
+
+def side_by_side(
+    numbers: NDArray[np.int64], *ids: NDArray[np.int64] | NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The updates of rows that stand side by side.
+
+    Args:
+        numbers: of each row the last order column.
+        ids: of each row what all rows of its update have in common, and no other row beside them.
+
+    Returns:
+        per update its first row, and its rows of each kind, -1 where there is none.
+    """
+    begins = np.ones(len(numbers), np.bool_)
+    begins[1:] = np.any([one[1:] != one[:-1] for one in ids], axis=0)
+    first = np.flatnonzero(begins)
+    rows = np.full((len(first), 3), -1, np.int64)
+    rows[np.cumsum(begins) - 1, numbers & _KINDS] = np.arange(len(numbers))
+    return first, rows
 
 
 #: What a change of a result can be, by its code.

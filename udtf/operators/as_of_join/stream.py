@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from udtf import rules
 from udtf.columns import compiled as column_loops
-from udtf.columns.arrays import one_chunk
+from udtf.columns.arrays import micros_of, one_chunk
 from udtf.columns.batch import (
     count_refused,
     flags_of,
@@ -24,7 +24,6 @@ from udtf.columns.batch import (
     is_present,
     keys_of,
     keys_present,
-    micros_of,
     micros_or,
     ordered,
     puts_before,

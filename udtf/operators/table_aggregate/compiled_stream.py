@@ -16,7 +16,7 @@ from udtf.columns.keys import GroupKeys
 from udtf.columns.updates import GONE, OLD, ReadUpdates, UpdateRows, orders_of, times_in
 from udtf.errors import OperatorError
 from udtf.logic import Segment, StreamEmission
-from udtf.metrics import Metrics
+from udtf.metrics import of_table
 from udtf.numba_cache import compiled, inlined
 from udtf.operators.table_aggregate import loops
 from udtf.operators.table_aggregate.loops import SHOWN, TIME
@@ -76,7 +76,8 @@ class CompiledTableAggregate:
             raise OperatorError.arithmetic_overflow("sum", self.config.aggregates[-1 - sent].type)
         rows = self._output(table, changed[:, :sent], before[:, :, :sent], after[:, :, :sent])
         delta = Segment({"groups": self._table(np.unique(codes))}, {}) if len(table) else None
-        return StreamEmission(rows, (), self._metrics(len(read), sent), delta)
+        metrics = of_table(len(read), sent, int(np.count_nonzero(self._facts[SHOWN])), self.stored_bytes)
+        return StreamEmission(rows, (), dict(metrics), delta)
 
     def snapshot(self) -> Segment:
         """All groups; one without rows is kept for its time, which never goes back (10.5)."""
@@ -145,14 +146,6 @@ class CompiledTableAggregate:
         columns |= {f"total{number}": pa.array(total[codes]) for number, total in enumerate(self._totals)}
         columns |= {f"counted{number}": pa.array(counted[codes]) for number, counted in enumerate(self._counted)}
         return pa.table(columns)
-
-    def _metrics(self, records: int, emitted: int) -> dict[str, int]:
-        metrics = Metrics()
-        metrics.add("records", records)
-        metrics.add("emitted", emitted)
-        metrics.set("state_rows", int(np.count_nonzero(self._facts[SHOWN])))
-        metrics.set("state_bytes", self.stored_bytes)
-        return dict(metrics)
 
 
 def _result(

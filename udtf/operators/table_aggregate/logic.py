@@ -8,7 +8,7 @@ Source: KIP-914 ("aggregations"), semantics.md 10, B10, B11.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -120,19 +120,15 @@ class TableAggregateLogic:
             key = canonical_key(update.old.group)
             group = changed[key] = self._group(key, update.old.group, update.time)
             group.count -= 1
-            for number, state in enumerate(group.states):
-                arguments = self._aggregates.arguments(number, update.old.arguments)
-                if state is not None and arguments is not None:
-                    state.subtract(arguments)
+            for state, arguments in self._counting(group, update.old):
+                state.subtract(arguments)
             group.rows.pop(row, None)
         if update.new is not None:
             key = canonical_key(update.new.group)
             group = changed[key] = self._group(key, update.new.group, update.time)
             group.count += 1
-            for number, state in enumerate(group.states):
-                arguments = self._aggregates.arguments(number, update.new.arguments)
-                if state is not None and arguments is not None:
-                    state.add(arguments)
+            for state, arguments in self._counting(group, update.new):
+                state.add(arguments)
             if self._keeps_rows:
                 group.rows[row] = (update.key, update.new.arguments)
         return [self._update(group) for group in changed.values()]
@@ -151,6 +147,13 @@ class TableAggregateLogic:
             group.count, group.rows = count, {canonical_key(row): (row, arguments) for row, arguments in rows}
             group.shown = self._result(group)
         self.metrics = Metrics(parts["metrics"])
+
+    def _counting(self, group: _Group, row: Grouped) -> Iterator[tuple[Subtracting, Arguments]]:
+        """The aggregates that a row counts for, of those that can be subtracted from, with its arguments."""
+        for number, state in enumerate(group.states):
+            arguments = self._aggregates.arguments(number, row.arguments)
+            if state is not None and arguments is not None:
+                yield state, arguments
 
     def _group(self, canonical: Key, key: Key, time: Micros) -> _Group:
         group = self._groups.get(canonical)

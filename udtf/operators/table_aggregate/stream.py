@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from udtf.columns.records import RecordBacked, keys_in, tuples
+from udtf.columns.records import RecordBacked, keys_in, values_in
 from udtf.columns.updates import ReadUpdates, as_rows, key_columns, orders_of, times_in
 from udtf.logic import StreamEmission
 from udtf.operators.table_aggregate.logic import Grouped, GroupedUpdate, TableAggregateConfig, TableAggregateLogic
@@ -58,8 +58,8 @@ class TableAggregateStream(RecordBacked[TableAggregateLogic]):
     def _updates(self, table: pa.Table, read: ReadUpdates) -> list[GroupedUpdate]:
         names = [name for name in table.column_names if name.startswith("__a")]
         groups = keys_in(table, self.config.n_keys)
-        arguments = tuples([table[name].to_pylist() for name in names], len(table))
-        keys = tuples([table[name].to_pylist() for name in key_columns(table.column_names)], len(table))
+        arguments = values_in(table, names)
+        keys = values_in(table, key_columns(table.column_names))
         times = times_in(table).tolist()
         found = []
         for first, (old, new, _) in zip(read.first.tolist(), read.rows.tolist(), strict=True):

@@ -78,8 +78,8 @@ class Total:
         if self._type == "double":
             return self._float()
         if isinstance(self._total, Decimal):
-            ratio = rounded_ratio(self._total, self._rows, self._type) if self._is_average else self._total
-            return fitting(ratio, self._type)
+            is_sum = not self._is_average
+            return fitting(self._total, self._type) if is_sum else rounded_ratio(self._total, self._rows, self._type)
         if self._type == "bigint" and not _LEAST <= self._total <= _GREATEST:
             raise OperatorError.arithmetic_overflow("sum", self._type)
         return self._total

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from udtf import rules
-from udtf.columns import compiled as column_loops
 from udtf.columns.arrays import one_chunk, truth_of
-from udtf.columns.batch import count_refused, hashes_of, is_present, keys_of, keys_present, micros_of, refused
+from udtf.columns.batch import Decided, count_refused, hashes_of, keys_of
 from udtf.columns.current import DELETED, NOTHING, CurrentRows
 from udtf.columns.updates import UpdateRows, as_payload, orders_of, payload_columns
 from udtf.logic import Segment, StreamEmission
-from udtf.metrics import Metrics
+from udtf.metrics import of_table
 from udtf.numba_cache import compiled
 from udtf.operators.table_changes import loops
 from udtf.operators.table_changes.logic import TableChangesConfig
@@ -49,15 +47,18 @@ class TableChangesStream:
         self._payload = payload_columns(schema.names)
         self._current = CurrentRows(key_types, [pa.schema([schema.field(name) for name in self._payload])])
         self._deleted = DELETED if config.is_versioned else NOTHING
-        self._limits = rules.limit(config.max_future_us), rules.limit(config.retention_us)
-        self._now: int = rules.UNSET  # stream time, only for outliers (B9) and for what retention refuses (2.1)
+        self._now: int | None = None  # stream time, only for outliers (B9) and for what retention refuses (2.1)
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8] | None = None) -> StreamEmission:
         """Take one micro-batch; there is one input, so that `sides` says nothing."""
         (table,), config, current, before = inputs, self.config, self._current, self._now
-        rows, late = self._decide(table)
+        decided = Decided(
+            table, "__time", config.n_keys, before, config.max_future_us, retention_us=config.retention_us
+        )
+        self._now = decided.now
+        late, rows = decided.refused(table, config.name), decided.accepted
         put = table.take(pa.array(rows)) if len(rows) < len(table) else table
-        times = micros_of(one_chunk(put["__time"]))
+        times = decided.times[rows]
         current.make_room()
         keys = keys_of(put, config.n_keys)
         codes = current.place(keys, hashes_of(put))
@@ -71,43 +72,31 @@ class TableChangesStream:
         )  # fmt: skip
         sent = np.flatnonzero(is_sent)
         output = self._output(put, sent, coming[sent], replaced[sent], times[sent])
-        touched = np.unique(codes)
-        delta = (
-            Segment({"rows": current.table(0, touched)}, self._numbers()) if len(put) or before != self._now else None
-        )
-        metrics = self._metrics(len(table), late, len(sent), int(out_of_order))
-        return StreamEmission(output, (late,), metrics, delta)
+        has_changed = len(put) > 0 or before != self._now
+        delta = Segment({"rows": current.table(0, np.unique(codes))}, self._numbers) if has_changed else None
+        metrics = of_table(len(table), len(sent), current.count, self.stored_bytes)
+        count_refused(metrics, (late,))
+        metrics.add("out_of_order", int(out_of_order))
+        return StreamEmission(output, (late,), dict(metrics), delta)
 
     def snapshot(self) -> Segment:
         """What is known of all keys, and stream time."""
         self._forget_tombstones()
-        return Segment({"rows": self._current.table(0)}, self._numbers())
+        return Segment({"rows": self._current.table(0)}, self._numbers)
 
     def apply(self, segment: Segment) -> None:
         """Put rows again."""
         self._current.put(0, segment.tables["rows"], self._deleted)
-        now = segment.numbers["stream_time"]
-        self._now = rules.UNSET if now is None else now
+        self._now = segment.numbers["stream_time"]
 
     @property
     def stored_bytes(self) -> int:
         """Memory of the rows."""
         return self._current.nbytes
 
+    @property
     def _numbers(self) -> dict[str, int | None]:
-        return {"stream_time": None if self._now == rules.UNSET else self._now}
-
-    def _decide(self, table: pa.Table) -> tuple[NDArray[np.int64], pa.Table]:
-        """Which rows are accepted, and the others as late rows."""
-        column = one_chunk(table["__time"])
-        times, has_time = micros_of(column), is_present(column)
-        has_key = keys_present(keys_of(table, self.config.n_keys))
-        outcomes, clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
-        self._now = int(column_loops.decide_right(times, has_time, has_key, self._now, *self._limits, outcomes, clock))
-        is_accepted = outcomes == rules.ACCEPTED
-        known = pa.array(times, mask=~has_time)
-        late = refused(table, np.flatnonzero(~is_accepted), outcomes, known, clock, self.config.name)
-        return np.flatnonzero(is_accepted), late
+        return {"stream_time": self._now}
 
     def _output(
         self, put: pa.Table, sent: NDArray[np.int64], now: NDArray[np.int64], before: NDArray[np.int64],
@@ -124,15 +113,6 @@ class TableChangesStream:
 
     def _forget_tombstones(self) -> None:
         """A tombstone says that what is older comes out of order; what would be is refused some time later."""
-        retention_us = self._limits[1]
-        if self.config.is_versioned and self._now != rules.UNSET and retention_us >= 0:
+        retention_us = self.config.retention_us
+        if self.config.is_versioned and self._now is not None and retention_us is not None:
             self._current.forget(0, self._current.deleted_before(0, self._now - retention_us))
-
-    def _metrics(self, records: int, late: pa.Table, emitted: int, out_of_order: int) -> dict[str, int]:
-        metrics = Metrics()
-        count_refused(metrics, (late,))
-        for name, count in (("records", records), ("emitted", emitted), ("out_of_order", out_of_order)):
-            metrics.add(name, count)
-        metrics.set("state_rows", self._current.count)
-        metrics.set("state_bytes", self.stored_bytes)
-        return dict(metrics)

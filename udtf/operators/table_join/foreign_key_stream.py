@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from udtf.columns.arrays import one_chunk, truth_of
 from udtf.columns.batch import is_present
-from udtf.columns.records import RecordBacked, tuples
+from udtf.columns.records import RecordBacked, keys_in, values_in
 from udtf.columns.updates import (
     GONE,
     KIND_BITS,
@@ -32,6 +32,9 @@ from udtf.columns.updates import (
     key_columns,
     numbered,
     numbers_in,
+    of_both,
+    orders_of,
+    side_by_side,
     stamps,
     times_in,
 )
@@ -130,9 +133,9 @@ class ForeignKeyStream(RecordBacked[ForeignKeyJoinLogic]):
     def _lefts(self, table: pa.Table, places: list[int]) -> list[tuple[int, int, LeftUpdate]]:
         """The updates of the left side, each after its place among the rows of both, and its number."""
         read, numbers = ReadUpdates(table), (numbers_in(table) >> KIND_BITS).tolist()
-        meets = tuples([table[f"__k{n}"].to_pylist() for n in range(self.config.n_keys)], len(table))
-        keys = tuples([table[name].to_pylist() for name in key_columns(table.column_names)], len(table))
-        payload = tuples([table[name].to_pylist() for name in self.config.left_columns], len(table))
+        meets = keys_in(table, self.config.n_keys)
+        keys = values_in(table, key_columns(table.column_names))
+        payload = values_in(table, self.config.left_columns)
         times = times_in(table).tolist()
 
         def pointing(row: int) -> Pointing | None:
@@ -145,8 +148,8 @@ class ForeignKeyStream(RecordBacked[ForeignKeyJoinLogic]):
 
     def _rights(self, table: pa.Table, places: list[int]) -> list[tuple[int, int, RightUpdate]]:
         read = ReadUpdates(table)
-        meets = tuples([table[f"__k{n}"].to_pylist() for n in range(self.config.n_keys)], len(table))
-        payload = tuples([table[name].to_pylist() for name in self.config.right_columns], len(table))
+        meets = keys_in(table, self.config.n_keys)
+        payload = values_in(table, self.config.right_columns)
         times = times_in(table).tolist()
         return [
             (places[first], -1, RightUpdate(meets[first], times[first], None if new < 0 else payload[new]))
@@ -160,9 +163,7 @@ class ForeignKeyStream(RecordBacked[ForeignKeyJoinLogic]):
             values = [None if row.part.row is None else row.part.row[place] for row in sent]
             columns[name] = pa.array(values, schema.field(name).type)
         causes = pa.array(np.argsort(np.argsort(sides, kind="stable"))[[row.cause for row in sent]], pa.int64())
-        for n in range(kept):
-            both = [one_chunk(table[f"__o{n}"]) for table in inputs]
-            columns[f"__o{n}"] = pa.concat_arrays(both).take(causes)
+        columns |= {f"__o{n}": of_both(inputs, f"__o{n}").take(causes) for n in range(kept)}
         left, is_right = (
             np.array([row.left for row in sent], np.int64),
             np.array([row.is_right for row in sent], np.bool_),
@@ -207,7 +208,7 @@ class LeftStep:
     def updates(self, table: pa.Table) -> pa.Table:
         """Answer all rows of some left keys in a micro-batch, in any order, as rows of updates."""
         table = in_order(table, self._kept + ORDERS)
-        rows, first = self._together(table)
+        first, rows = self._together(table)
         is_right = truth_of(one_chunk(table["__is_right"]))[first]
         right_times = one_chunk(table["__right_time"])
         shown, times = np.empty(len(first), np.bool_), times_in(table)[first].copy()
@@ -221,15 +222,10 @@ class LeftStep:
         return self._rows(table, rows[kept], first[kept], was[kept], is_now[kept], times[kept])
 
     def _together(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Per update the rows of each kind, and the first row of it."""
+        """The updates of all rows, see `side_by_side`."""
         is_right, numbers = truth_of(one_chunk(table["__is_right"])), numbers_in(table)
         which = np.where(is_right, numbers >> KIND_BITS, one_chunk(table["__left"]).to_numpy())
-        begins = np.ones(len(table), np.bool_)
-        begins[1:] = (is_right[1:] != is_right[:-1]) | (which[1:] != which[:-1])
-        first = np.flatnonzero(begins)
-        rows = np.full((len(first), 3), -1, np.int64)
-        rows[np.cumsum(begins) - 1, numbers & 3] = np.arange(len(table))
-        return rows, first
+        return side_by_side(numbers, is_right, which)
 
     def _rows(
         self, table: pa.Table, rows: NDArray[np.int64], first: NDArray[np.int64],
@@ -239,8 +235,7 @@ class LeftStep:
         sent = UpdateRows(was, is_now, shows_gone=False)
         source = rows[sent.update, sent.kind]
         keys = [one_chunk(table[name]).take(pa.array(first)) for name in key_columns(schema.names)]
-        orders = [one_chunk(table[f"__o{n}"]).take(pa.array(first)) for n in range(self._kept)]
-        columns = sent.hidden(times, orders, keys)
+        columns = sent.hidden(times, orders_of(table, first, self._kept), keys)
         names = [*self.config.left_columns, *self.config.right_columns]
         payload = [one_chunk(table[name]).take(pa.array(source, mask=sent.kind == GONE)) for name in names]
         columns |= as_payload(names, payload, sent, keys, self._keys)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import one_chunk
 from udtf.columns.batch import hashes_of, keys_of, keys_present
 from udtf.columns.current import NOTHING, CurrentRows
-from udtf.columns.updates import GONE, NEW, ReadUpdates, UpdateRows, as_payload, times_in
+from udtf.columns.updates import GONE, NEW, ReadUpdates, UpdateRows, as_payload, of_both, times_in
 from udtf.logic import Segment, StreamEmission
-from udtf.metrics import Metrics
+from udtf.metrics import of_table
 from udtf.numba_cache import compiled, inlined
 from udtf.operators.table_join import loops, rules
 from udtf.operators.table_join.logic import TableJoinConfig
@@ -99,7 +98,8 @@ class TableJoinStream:
         touched = [np.unique(updates.codes) for updates in coming]
         tables = {name: current.table(side, touched[side]) for side, name in enumerate(_SIDES)}
         delta = Segment(tables, {}) if len(order) else None
-        return StreamEmission(output, (), self._metrics(len(order), len(sent)), delta)
+        metrics = of_table(len(order), len(sent), current.count, self.stored_bytes)
+        return StreamEmission(output, (), dict(metrics), delta)
 
     def snapshot(self) -> Segment:
         """The current rows of both sides."""
@@ -132,7 +132,7 @@ class TableJoinStream:
         times: NDArray[np.int64],
     ) -> pa.Table:  # fmt: skip
         schema, config = self._schema, self.config
-        both = {name: _both(inputs, name).take(pa.array(causes)) for name in self._from_cause()}
+        both = {name: of_both(inputs, name).take(pa.array(causes)) for name in self._from_cause()}
         keys = [both[f"__k{n}"] for n in range(config.n_keys)]
         columns = rows.hidden(times, [both[f"__o{n}"] for n in range(self._kept)], keys)
         payload = []
@@ -146,16 +146,3 @@ class TableJoinStream:
 
     def _from_cause(self) -> list[str]:
         return [*(f"__k{n}" for n in range(self.config.n_keys)), *(f"__o{n}" for n in range(self._kept))]
-
-    def _metrics(self, records: int, emitted: int) -> dict[str, int]:
-        metrics = Metrics()
-        metrics.add("records", records)
-        metrics.add("emitted", emitted)
-        metrics.set("state_rows", self._current.count)
-        metrics.set("state_bytes", self.stored_bytes)
-        return dict(metrics)
-
-
-def _both(inputs: Sequence[pa.Table], name: str) -> pa.Array:
-    """A column of both inputs, the left one's first."""
-    return pa.concat_arrays([one_chunk(table[name]) for table in inputs])

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from udtf.columns import compiled as column_loops
-from udtf.columns.arrays import one_chunk
-from udtf.columns.batch import hashes_of, keys_of, micros_of
+from udtf.columns.arrays import micros_of, one_chunk
+from udtf.columns.batch import hashes_of, keys_of
 from udtf.columns.keys import GroupKeys
 from udtf.errors import OperatorError
 from udtf.operators.window_aggregate import batch_loops as tables
