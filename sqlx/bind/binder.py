@@ -106,24 +106,27 @@ class LiveRead:
     Attributes:
         name: the relation's name in the queries of the plan.
         arrival: what its rows carry along, as expressions over the relation; None in replay, which knows it by itself.
+        shows_deleted: the hidden column says which rows delete their key.
     """
 
     name: str
     arrival: RowOrder | None = None
+    shows_deleted: bool = False
 
     def of(self, entry: Entry) -> Entry:
         """The definition with this relation as its source.
 
-        What a definition over a topic says of a record's own facts, the live relation has in its hidden column.
+        What a definition over a topic says of a record's own facts, and one over a table that changes of its
+        deletions, the live relation has in its hidden column.
         """
-        if not entry.topic or self.arrival is None:
+        if self.arrival is None or not (entry.topic or self.shows_deleted):
             return replace(entry, relation=self.name)
         return replace(
             entry,
             relation=self.name,
             timestamp_by=f"{ROW}.time",
             sequence_by=entry.sequence_by and f"{ROW}.o0",
-            delete_when=entry.delete_when and f"{ROW}.deleted",
+            delete_when=f"{ROW}.deleted" if self.shows_deleted else None,
         )
 
 

@@ -35,6 +35,7 @@ class RightSide:
         entry: the definition behind it; None for any other relation (MATCH_CONDITION, ASOF).
         name: what messages call it.
         time: the visible column that is the table's TIMESTAMP BY; None where it is not shown, or an expression.
+        is_sequence: a SEQUENCE BY says how its rows arrived.
     """
 
     sql: str
@@ -44,6 +45,7 @@ class RightSide:
     entry: Entry | None
     name: str
     time: str | None = None
+    is_sequence: bool = False
 
 
 class RightSideReader:
@@ -157,7 +159,8 @@ class RightSideReader:
         shown = tuple(c for c in columns if c.name not in all_hidden)
         lineage = _lineage(tokenize_span(text, block.select), inner)
         keys = tuple((key, _shown_as(lineage, column)) for key, column in inner.keys)
-        return RightSide(sql, shown, all_hidden, keys, inner.entry, name, _shown_as(lineage, inner.time))
+        time = _shown_as(lineage, inner.time)
+        return RightSide(sql, shown, all_hidden, keys, inner.entry, name, time, inner.is_sequence)
 
     def _only_block(self, level: Level) -> Block:
         if len(level.blocks) != 1 or level.recursive:
@@ -226,16 +229,17 @@ def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide
     source = entry if live is None else live.of(entry)
     by_arrival = live is None and entry.sequence_by is None and entry.valid_from is None
     arrival = arrival_of(entry, binder) if by_arrival else ()
+    is_sequence = entry.sequence_by is not None
     if live is not None and live.arrival is not None:
-        arrival = live.arrival.order
+        arrival, is_sequence = live.arrival.order, live.arrival.is_sequence
     hidden = ["__time"]
     hidden += ["__seq"] if entry.sequence_by else []
-    hidden += ["__deleted"] if entry.delete_when or entry.valid_from else []
+    hidden += ["__deleted"] if source.delete_when or entry.valid_from else []
     hidden += ["__arrival"] if entry.valid_from else []
     hidden += [f"__order{n}" for n in range(len(arrival))]
     keys = tuple((key, key) for key in entry.keys)
     sql = versions_sql(source, arrival)
-    return RightSide(sql, entry.columns, tuple(hidden), keys, entry, entry.name, _time_of(entry))
+    return RightSide(sql, entry.columns, tuple(hidden), keys, entry, entry.name, _time_of(entry), is_sequence)
 
 
 def _time_of(entry: Entry) -> str | None:

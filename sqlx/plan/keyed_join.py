@@ -95,8 +95,7 @@ class Inputs:
 
     def is_common(self, left: Fragment, right: Fragment) -> bool:
         """Whether both inputs have a SEQUENCE BY of one type, by which they interleave."""
-        entry, arrival = self.right.entry, self.arrival
-        if arrival is None or entry is None or entry.sequence_by is None or not arrival.is_sequence:
+        if self.arrival is None or not (self.arrival.is_sequence and self.right.is_sequence):
             return False
         types = [{c.name: c.type for c in side.columns}.get("__o0") for side in (left, right)]
         return types[0] == types[1]

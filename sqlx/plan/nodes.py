@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -460,12 +460,14 @@ class Result:
         filters: a condition is between the table and the result (semantics.md 5.2).
         around: the query around the operator for a live result on Spark: its condition as the column ``__passes``, and
             a column ``__carry`` that is handed on.
+        is_sequence: a SEQUENCE BY says in which order the changes of a table are.
     """
 
     shape: str = "append"
     keys: tuple[int, ...] = ()
     filters: bool = False
     around: str = ""
+    is_sequence: bool = False
 
 
 @dataclass(frozen=True)
@@ -491,3 +493,16 @@ class Plan:
     def operators(self) -> tuple[Operator, ...]:
         """The temporal operators, inputs first."""
         return tuple(n for n in self.root.walk() if isinstance(n, Operator))
+
+
+def other_keys(plan: Plan, keys: Iterable[str]) -> str | None:
+    """The key of a query over tables, as text, where a definition over it has other KEYS; None where they agree.
+
+    What changes a row of a table that is derived from a table has to know its key.
+    """
+    names = [plan.root.columns[place].name for place in plan.result.keys]
+    count = max((len(table.result_keys) for table in tables_read(plan.root)), default=1)
+    asked = {key.lower() for key in keys}
+    if asked <= {name.lower() for name in names} and len(asked) == count:
+        return None
+    return ", ".join(f"`{name}`" for name in names[:count])

@@ -98,7 +98,8 @@ def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
     keys = tuple(sorted(place for found in places for place in found))
     shows_every = table.read is not None and table.read.shows_every_update
-    return Result(shape, keys, filters=tail.where is not None and not shows_every)
+    is_sequence = table.carried is not None and table.carried.is_sequence
+    return Result(shape, keys, filters=tail.where is not None and not shows_every, is_sequence=is_sequence)
 
 
 def _filter(context: Context, where: Span, table: ShownTable, carried: RowOrder) -> None:
@@ -188,7 +189,8 @@ def _node(context: Context, relation: Relation, entry: Entry, is_latest_only: bo
     live = live_read(context.binder, entry, context.text, relation.body)
     context.nodes.setdefault(live.name, Source(entry))
     items = [f"{quoted(key)} AS __k{n}" for n, key in enumerate(entry.keys)]
-    items += [f"({live.of(entry).delete_when}) AS __deleted"] if entry.delete_when else []
+    delete_when = live.of(entry).delete_when
+    items += [f"({delete_when}) AS __deleted"] if delete_when else []
     columns = _needed(context, relation, entry)
     items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(columns)]
     if context.carries and live.arrival is not None:

@@ -91,7 +91,8 @@ def result_of(group: Grouped, selected: list[list[Replaced]]) -> Result:
         n for n, pieces in enumerate(selected) if pieces and all(piece.kind in ("key", "window") for piece in pieces)
     )
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
-    return Result(shape, keys, filters=group.tail.having is not None)
+    is_sequence = group.arrival is not None and group.arrival.is_sequence
+    return Result(shape, keys, filters=group.tail.having is not None, is_sequence=is_sequence)
 
 
 def _key_places(group: Grouped, selected: list[list[Replaced]]) -> tuple[tuple[int, ...], ...]:

@@ -17,7 +17,7 @@ from catalog.entries import Entry
 from sqlx.bind.comparison import check_collation
 from sqlx.errors import BindError, TemporalParseError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
-from sqlx.plan.nodes import Fragment, Plan, Source, reads_changes, tables_read
+from sqlx.plan.nodes import Fragment, Plan, Source, other_keys, reads_changes
 from sqlx.replay.duckdb import DuckDbBinder, Engine, EngineAnalyzer
 from sqlx.replay.fragments import FragmentRunner
 from sqlx.sql.definitions import carets, parse_definition
@@ -188,16 +188,13 @@ def _relation_of(source: str, plan: Plan) -> str:
 
 
 def _check_derived(plan: Plan, definition: Definition) -> None:
-    """What changes a row of a table that is derived from a table has to know its key.
+    """A table that is derived from a table has its key.
 
     Raises:
         BindError: `DEFINITION.DERIVED_KEYS`: the KEYS are other columns.
     """
-    names = [plan.root.columns[place].name for place in plan.result.keys]
-    count = max((len(table.result_keys) for table in tables_read(plan.root)), default=1)
-    asked = {key.lower() for key in definition.keys}
-    if not asked <= {name.lower() for name in names} or len(asked) != count:
-        keys = ", ".join(f"`{name}`" for name in names[:count])
+    keys = other_keys(plan, definition.keys)
+    if keys is not None:
         raise BindError("DEFINITION.DERIVED_KEYS", definition.text, definition.spans["KEYS"], keys=keys)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from threading import local
 from typing import TYPE_CHECKING, Any
 
@@ -26,18 +27,16 @@ from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
-from sqlx.plan.nodes import reads_changes
+from sqlx.plan.nodes import Aggregation, Suppress, other_keys, reads_changes
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import dataset, query_frame, with_relations
-from sqlx.spark.stream import lower_stream
+from sqlx.spark.stream import Followed, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import quoted
 from udtf.spark.tasks import configured_tasks
 from udtf.stream.interleave import AT, LANE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -110,52 +109,70 @@ class LiveSource:
     Attributes:
         frame: its columns and the hidden one.
         arrival: what the hidden column says, over the frame.
+        shows_deleted: the hidden column says which rows delete their key.
     """
 
     frame: DataFrame
     arrival: RowOrder
+    shows_deleted: bool = False
 
 
-def open_live(
-    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: Callable[[str], DataFrame]
-) -> LiveSource:
+#: Runs a query behind a definition as a stream; one over tables that change as their updates.
+RunLive = Callable[[str], "DataFrame | Followed"]
+
+
+def open_live(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive) -> LiveSource:
     """Open a definition's source as a stream.
 
     Args:
         spark: the session.
         catalog: its definitions.
         entry: the definition.
-        run_live: runs a query as a stream.
+        run_live: runs a query behind the definition.
 
     Raises:
         NotLiveError: there is no way.
     """
+    time = f"CAST(({entry.timestamp_by}) AS TIMESTAMP)"
+    deletes = f"({entry.delete_when})" if entry.delete_when and entry.topic else None
     try:
-        below = _definition_below(catalog, entry)
-        if entry.topic:
-            frame, order, is_sequence = topic_frame(spark, catalog, entry), lanes(entry), False
-        elif below is not None:
-            source = open_live(spark, catalog, below, run_live)
-            frame, order, is_sequence = source.frame, source.arrival.order, source.arrival.is_sequence
-        else:
-            frame = _rows(spark, catalog, entry, run_live)
-            order, is_sequence = () if entry.sequence_by else _order(catalog, frame), False
+        frame, order = _rows(spark, catalog, entry, run_live)
+        if isinstance(frame, Followed):  # what is deleted shows nothing but its key
+            time = f"IF({Followed.DELETED}, {frame.order.time}, {time})"
+            deletes = f"{Followed.DELETED} OR ({entry.delete_when or 'false'})"
+            frame = frame.frame
         if entry.sequence_by:
-            order, is_sequence = (entry.sequence_by,), True
-        arrival = RowOrder(f"CAST(({entry.timestamp_by}) AS TIMESTAMP)", order, is_sequence)
+            order = RowOrder(None, (entry.sequence_by,), is_sequence=True)
         columns = [part_text(column.name) for column in entry.columns]
         # NB: the alias first: expressions of the definition may qualify their columns with it.
-        row = arrival.struct
-        if entry.topic and entry.delete_when:
-            row = f"{row[:-1]}, 'deleted', coalesce({entry.delete_when}, false))"
+        row = replace(order, time=time).struct
+        if deletes is not None:
+            row = f"{row[:-1]}, 'deleted', coalesce({deletes}, false))"
         live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{row} AS {ROW}")
     except PySparkException as error:
         if isinstance(error, TemporalSqlError):
             raise
         reason = f"Spark says: {_first_line(error)}"
         raise NotLiveError(reason) from error
-    shown = tuple(f"{ROW}.o{number}" for number in range(len(order)))
-    return LiveSource(live, RowOrder(f"{ROW}.time", shown, arrival.is_sequence))
+    shown = tuple(f"{ROW}.o{number}" for number in range(len(order.order)))
+    return LiveSource(live, RowOrder(f"{ROW}.time", shown, order.is_sequence), deletes is not None)
+
+
+def _rows(
+    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive
+) -> tuple[DataFrame | Followed, RowOrder]:
+    """The rows of a definition's source as they are added to it, and how they arrived; or its updates."""
+    below = _definition_below(catalog, entry)
+    found: DataFrame | Followed
+    if entry.topic:
+        return topic_frame(spark, catalog, entry), RowOrder(None, lanes(entry))
+    if below is not None and not (below.is_table and entry.is_table):
+        source = open_live(spark, catalog, below, run_live)
+        return source.frame, source.arrival
+    found = _added(spark, catalog, entry, run_live) if below is None else run_live(f"SELECT * FROM {entry.relation}")
+    if isinstance(found, Followed):
+        return found, found.order
+    return found, RowOrder(None, () if entry.sequence_by else _order(catalog, found))
 
 
 def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
@@ -165,7 +182,7 @@ def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
     return catalog.resolve(name_parts(entry.relation))
 
 
-def _rows(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: Callable[[str], DataFrame]) -> DataFrame:
+def _added(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive) -> DataFrame | Followed:
     """The rows of a definition's relation as they are added to it."""
     relation = entry.relation
     files = _FILES.match(relation)
@@ -189,7 +206,7 @@ def _rows(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: Ca
     return spark.readStream.table(relation)
 
 
-def _view(catalog: SparkCatalog, parts: tuple[str, ...], run_live: Callable[[str], DataFrame]) -> DataFrame:
+def _view(catalog: SparkCatalog, parts: tuple[str, ...], run_live: RunLive) -> DataFrame | Followed:
     text = catalog.view_query(parts)
     if text is None:
         reason = "it reads a temporary view of rows that are no stream"
@@ -197,8 +214,8 @@ def _view(catalog: SparkCatalog, parts: tuple[str, ...], run_live: Callable[[str
     return run_live(_with_stream(text))
 
 
-def _streaming(frame: DataFrame) -> DataFrame:
-    if not frame.isStreaming:
+def _streaming(frame: DataFrame | Followed) -> DataFrame | Followed:
+    if not isinstance(frame, Followed) and not frame.isStreaming:
         reason = "its query reads no stream; write STREAM before the table of Spark's that is to be live"
         raise NotLiveError(reason)
     return frame
@@ -234,6 +251,13 @@ def _is_leaf(frame: Any) -> bool:
     while plan.getClass().getSimpleName() == "SubqueryAlias":
         plan = plan.child()
     return bool(plan.children().isEmpty())
+
+
+def _without_late(lowered: LiveQuery) -> LiveQuery:
+    if lowered.late:
+        reason = f"its query keeps refused rows in `{lowered.late[0].table}`, which only the query that is run can"
+        raise NotLiveError(reason)
+    return lowered
 
 
 def _first_line(error: PySparkException) -> str:
@@ -354,19 +378,33 @@ class SparkBinder:
         """
         if entry.name not in self._live:
             name = f"__sqlx_live{len(self._live) + 1}"
-            source = open_live(self.spark, self.catalog, entry, self._run_live)
+            source = open_live(self.spark, self.catalog, entry, partial(self._run_live, entry))
             self.announce(name, columns_of(source.frame._jdf.schema()))
             self.live_frames[name] = source.frame
-            self._live[entry.name] = LiveRead(name, source.arrival)
+            self._live[entry.name] = LiveRead(name, source.arrival, source.shows_deleted)
         return self._live[entry.name]
 
-    def _run_live(self, query: str) -> DataFrame:
-        """A query behind a definition, as a stream."""
+    def _run_live(self, entry: Entry, query: str) -> DataFrame | Followed:
+        """A query behind a definition, as a stream; what changes as its updates."""
         binder = SparkBinder(self.spark, self.catalog, self.portable, self._parser)
         plan = compile_query(query, binder, streaming=True)
-        if reads_changes(plan.root):
-            raise NotLiveError("it follows a table that changes, which is for replay so far")
-        return lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark)).frame
+        within, tasks = entry.name.replace("`", "").replace(".", "_"), configured_tasks(self.spark)
+        if not reads_changes(plan.root):
+            lowered = lower_stream(plan, self.spark, binder.live_frames, tasks, within=within)
+            return _without_late(lowered).frame
+        if not entry.is_table:
+            reason = "its query reads a table that changes, and the rows of a stream do not"
+            raise NotLiveError(reason)
+        if isinstance(plan.operators()[-1], (Aggregation, Suppress)):
+            reason = "its query gives results of groups that change; of a window it can give final ones (EMIT FINAL)"
+            raise NotLiveError(reason)
+        keys = other_keys(plan, entry.keys)
+        if keys is not None:
+            reason = f"a table that is derived from a table has its key: {keys}"
+            raise NotLiveError(reason)
+        followed, lowered = lower_updates(plan, self.spark, binder.live_frames, tasks, within)
+        _without_late(lowered)
+        return followed
 
     def common_type(self, left: str, right: str) -> str | None:
         """The type to which Spark's analyzer casts both sides of ``=``."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
-from sqlx.bind.binder import ROW, is_order, is_row_order
+from sqlx.bind.binder import ROW, RowOrder, is_order, is_row_order
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import (
     Aggregation,
@@ -330,8 +330,27 @@ def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+@dataclass(frozen=True)
+class Followed:
+    """The updates of a query over tables, for a table that follows it.
+
+    Attributes:
+        frame: per update the row now, or the key of one that is deleted; whether it is; and what `order` reads.
+        order: event times and order of the updates.
+    """
+
+    DELETED: ClassVar = "__deleted"
+    frame: DataFrame
+    order: RowOrder
+
+
 def lower_stream(
-    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int, strategy: str | None = None
+    plan: Plan,
+    spark: SparkSession,
+    live: Mapping[str, DataFrame],
+    tasks: int,
+    strategy: str | None = None,
+    within: str = "",
 ) -> LiveQuery:
     """Lower a live query.
 
@@ -341,16 +360,41 @@ def lower_stream(
         live: the frame of each live source, by its name in the plan.
         tasks: units of state of each operator.
         strategy: how windows are aggregated, 'exact' or 'native'; None is the session's setting, or what serves best.
+        within: the definition behind which the query is, where it is: names of operators are unique in all of it.
     """
-    return StreamLowering(plan, spark, dict(live), tasks, strategy or spark.conf.get(SETTING, None)).lower()
+    return _lowering(plan, spark, live, tasks, strategy, within).lower()
+
+
+def lower_updates(
+    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int, within: str
+) -> tuple[Followed, LiveQuery]:
+    """Lower a query over tables that stands behind a definition; see `lower_stream`.
+
+    Returns:
+        its updates, and the query.
+    """
+    return _lowering(plan, spark, live, tasks, None, within).lower_updates()
+
+
+def _lowering(
+    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int, strategy: str | None, within: str
+) -> StreamLowering:
+    return StreamLowering(plan, spark, dict(live), tasks, strategy or spark.conf.get(SETTING, None), within)
 
 
 class StreamLowering:
     """One lowering; see :func:`lower_stream`."""
 
     def __init__(
-        self, plan: Plan, spark: SparkSession, frames: dict[str, DataFrame], tasks: int, strategy: str | None
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        frames: dict[str, DataFrame],
+        tasks: int,
+        strategy: str | None,
+        within: str = "",
     ) -> None:
+        self._prefix = f"{within}_" if within else ""
         self.plan, self.spark, self.frames, self.tasks, self.strategy = plan, spark, frames, tasks, strategy
         self.fat: dict[str, DataFrame] = {}
         self.waits: dict[str, StructType] = {}
@@ -376,6 +420,17 @@ class StreamLowering:
             rows=self._rows_of_batch if late else None,
             root=f"SELECT * FROM {_CHANGES}" if shows_changes else None,
         )
+
+    def lower_updates(self) -> tuple[Followed, LiveQuery]:
+        """See the function of this name."""
+        lowered = self.lower()
+        node = self.plan.operators()[-1]
+        updates = self._shown(node, self.plan.root, self.frames[node.name])
+        orders = [name for name in updates.columns if is_order(name)]
+        row = F.coalesce(F.col("__new"), F.col("__gone")).alias("__row")
+        hidden = [F.col("__new").isNull().alias(Followed.DELETED), F.col("__event_time")]
+        rows = updates.select(row, *hidden, *orders).select("__row.*", Followed.DELETED, "__event_time", *orders)
+        return Followed(rows, RowOrder("__event_time", tuple(orders), self.plan.result.is_sequence)), lowered
 
     def _changes(self, batch: DataFrame | None = None) -> DataFrame:
         """The changes of the result; those of one micro-batch of the last operator's fat frame where it is given."""
@@ -469,7 +524,7 @@ class StreamLowering:
         times = ("__time",) if node.keeps_table else ("__event_time", "__time")
         sources = (node.updates_of.columns,) if isinstance(node, Suppress) else (side.columns for side in node.inputs)
         return StreamSpec(
-            operator=f"{node.config.name}_{self.plan.operators().index(node) + 1}",
+            operator=f"{self._prefix}{node.config.name}_{self.plan.operators().index(node) + 1}",
             make_logic=function_of(node, "live")(node, emit_order),
             fingerprint=" | ".join(
                 [*(side.sql for side in node.inputs), str(node.config), f"{emit_order} TASKS {self.tasks}"]

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import ParseException
 
 from sqlx.replay.driver import ReplayDriver
 from sqlx.replay.script import read_script
@@ -13,6 +14,8 @@ from tests.harness.slt_live import SETTINGS, check_live, run_live
 from tests.test_worked_table_joins import QUERIES, TABLES, definition, expected
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 #: One of each: a filter, joins by both keys in a row, a group of a join, a group of groups.
@@ -77,3 +80,40 @@ def test_updates_of_a_join_wait_per_key(spark: SparkSession) -> None:
     script, _, records, _ = drawn("EVERY")
     query = "SELECT a.k, b.v AS x FROM a LEFT JOIN b ON a.f = b.k EMIT EVERY INTERVAL 1 MILLISECOND PER KEY"
     check_live(spark, script + query, records, [20, 20])
+
+
+FOLLOWS = """
+CREATE TEMPORARY UPSERT TABLE d KEYS (k) TIMESTAMP BY at AS
+  SELECT k, a.g AS g, a.v AS x, b.v AS y, greatest(a.ts, b.ts) AS at
+  FROM a LEFT JOIN b USING (k) WHERE a.v IS NULL OR a.v > 0;
+CREATE TEMPORARY UPSERT TABLE e KEYS (g) TIMESTAMP BY at AS
+  SELECT g, sum(x) AS n, max(at) AS at FROM d WHERE g IS NOT NULL GROUP BY g;
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "query", ["SELECT k, x, y FROM d EMIT CHANGES", "SELECT c.k, c.v, e.n FROM c JOIN e ON c.g = e.g EMIT CHANGES"]
+)
+def test_tables_that_follow_queries_are_read_as_in_replay(spark: SparkSession, query: str) -> None:
+    script, _, records, _ = drawn(query)
+    check_live(spark, script + FOLLOWS + query, records, [13, 13, 14])
+
+
+@pytest.mark.parametrize(
+    ("definition", "reason"),
+    [
+        ("UPSERT TABLE d KEYS (g) TIMESTAMP BY ts AS SELECT k, g, ts FROM a", "has its key: `k`"),
+        ("STREAM d TIMESTAMP BY ts AS SELECT k, ts FROM a", "the rows of a stream do not"),
+        ("UPSERT TABLE d KEYS (k) TIMESTAMP BY at AS SELECT k, max(ts) AS at FROM s GROUP BY k", "groups that change"),
+    ],
+)
+def test_what_cannot_be_followed_says_why(spark: SparkSession, tmp_path: Path, definition: str, reason: str) -> None:
+    session = spark.newSession()
+    spark.createDataFrame([], "k STRING, g STRING, ts TIMESTAMP").write.parquet(str(tmp_path / "rows"))
+    source = f"(k STRING, g STRING, ts TIMESTAMP) USING parquet OPTIONS (path '{tmp_path / 'rows'}')"
+    session.sql(f"CREATE TEMPORARY UPSERT TABLE a {source} KEYS (k) TIMESTAMP BY ts")
+    session.sql(f"CREATE TEMPORARY STREAM s {source} TIMESTAMP BY ts")
+    session.sql(f"CREATE TEMPORARY {definition}")
+    with pytest.raises(ParseException, match=reason):
+        session.sql("SELECT * FROM STREAM d")
