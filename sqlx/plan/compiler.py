@@ -18,6 +18,7 @@ from sqlx.bind.binder import ROW, Binder, RowOrder
 from sqlx.bind.comparison import check_carried
 from sqlx.bind.reads import insert_target
 from sqlx.plan.context import Context
+from sqlx.plan.corrected_join import check_corrected
 from sqlx.plan.deduplicate import deduplicate_pipe
 from sqlx.plan.emit import suppress_config
 from sqlx.plan.from_clause import FromCompiler, is_operator
@@ -71,6 +72,7 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
         for pipe in level.pipes:
             deduplicate_pipe(context, level, pipe)
     check_leftovers(text, context.edits)
+    check_corrected(context)
     sql = context.edits.render()
     columns = context.columns_of(sql) if context.nodes and in_session and is_query(text) else ()
     columns = tuple(column for column in columns if column.name != ROW)

@@ -56,7 +56,7 @@ def _check_options(text: str, emit: EmitClause, has_window: bool) -> None:
             _refuse(text, emit, "EMIT.FINAL_EARLY", "WHEN FULL")
     elif emit.shape == "append":
         _refuse(text, emit, "EMIT.APPEND", "AS")
-    if emit.kind == "changes":
+    if emit.kind in ("changes", "corrections"):
         for name in ("BUFFER MAX ROWS", "BUFFER MAX BYTES", "WHEN FULL", "IDLE TIMEOUT"):
             if name in emit.options:
                 _refuse(text, emit, "EMIT.CHANGES_BUFFER", name, option=name)
@@ -87,7 +87,8 @@ def config_of(
         aggregates=aggregates,
         nets_updates=window.kind == "session"
         and emit is not None
-        and (emit.kind, emit.shape) == ("changes", "changelog"),
+        and emit.kind in ("changes", "corrections")
+        and emit.shape == "changelog",
         max_rows=emit.max_rows if emit is not None and is_final else None,
         max_bytes=emit.max_bytes if emit is not None and is_final else None,
         when_full=_when_full(context, emit, "fail") if emit is not None and is_final else "fail",
@@ -118,4 +119,6 @@ def emission_text(emit: EmitClause) -> str:
     """EMIT in words, for EXPLAIN."""
     if emit.kind == "every":
         return f"one update a key every {duration(emit.every_us)} of event time"
+    if emit.kind == "corrections":
+        return "every update, and what late rows change of earlier results"
     return "once per window, when it is closed" if emit.kind == "final" else "every update"

@@ -17,10 +17,11 @@ from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context, FromRelation
+from sqlx.plan.corrected_join import CorrectedJoinBuilder
 from sqlx.plan.deduplicate import deduplicate_relation
 from sqlx.plan.keyed_join import Inputs, any_right, needed_columns, upsert_side, with_late_columns
 from sqlx.plan.live_reads import check_live_left
-from sqlx.plan.nodes import KeyedJoin, Source, TableJoin
+from sqlx.plan.nodes import KeyedJoin, Source
 from sqlx.plan.replaced_join import ReplacedJoin, restored
 from sqlx.plan.subquery_text import merge_using, operand_start, read_by_left, with_clause
 from sqlx.plan.table_changes import read_table
@@ -32,6 +33,7 @@ from sqlx.sql.tokens import Span
 from sqlx.sql.windows import bounded_windows
 
 Builder = AsOfJoinBuilder | TableLookupBuilder | TableJoinBuilder
+_STREAM = "a stream"
 NewBuilder = Callable[[Context, Join, Inputs], Builder]
 
 
@@ -124,7 +126,14 @@ class FromCompiler:
 
     # operators
 
-    def _as_of(self, item: FromItem, join: Join, known: list[FromRelation]) -> list[FromRelation]:
+    def _as_of(
+        self, item: FromItem, join: Join, known: list[FromRelation], builder: NewBuilder = AsOfJoinBuilder
+    ) -> list[FromRelation]:
+        corrections = self.context.tables.corrections if self.context.streaming else None
+        if corrections is not None and builder is AsOfJoinBuilder:
+            reason = "the left side of each AS OF join must be a stream by itself, or the result of such a join"
+            span = join.as_of.head if join.as_of is not None else join.span
+            raise UnsupportedError("UNSUPPORTED.EMIT_CORRECTIONS", self.context.text, span.pair, reason=reason)
         reader = RightSideReader(self.context.binder, self.context.text, self.context.streaming)
         assert join.as_of is not None
         if join.relation.inner is not None:
@@ -135,7 +144,7 @@ class FromCompiler:
             right = reader.read(join.relation, self.block.level)
         else:
             right = any_right(self.context, reader, join.relation, self.block.level)
-        return self._operator(item, join, known, right, AsOfJoinBuilder)
+        return self._operator(item, join, known, right, builder)
 
     def _operator(
         self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide, new_builder: NewBuilder
@@ -164,7 +173,7 @@ class FromCompiler:
         merged = frozenset(t.name.lower() for t in join.using)
         seen = (*inputs.left, RelationScope(inputs.right_name, columns, merged=merged))
         seen, own = (merging.seen(seen), merging.columns) if merging is not None else (seen, ())
-        if isinstance(builder, TableJoinBuilder) and isinstance(node, TableJoin):
+        if isinstance(builder, (CorrectedJoinBuilder, TableJoinBuilder)):
             carried = builder.carried(node, f"__sqlx_op{number}")
             self.table = ShownTable(node.table, builder.keys, seen, carried=carried)
         self.joins = [s for s in self.joins if not covered.start <= s.span.start < covered.end]
@@ -235,15 +244,27 @@ class FromCompiler:
 
     def _tables(self, item: FromItem) -> ShownTable:
         """Compile the FROM clause of a block that reads tables."""
-        known = self._table(item.relation)
-        self.arrival = known.carried
+        known = self._stream(item) if self.context.tables.is_stream_first(self.block) else self._table(item.relation)
+        own = frozenset({item.relation.given_name.lower()})
         relations = [FromRelation(known.relations[0], item.relation)]
         for join in item.joins:
+            self.arrival = known.carried
+            if join.as_of is not None:
+                left = None if join is item.joins[0] and known.name == _STREAM else known
+                relations = self._as_of(item, join, relations, partial(CorrectedJoinBuilder, left=left, own=own))
+                known = self.table
+                continue
             right = self._table(join.relation)
             builder = partial(TableJoinBuilder, left=known, right=right)
             relations = self._operator(item, join, relations, self._side(join.relation, right), builder)
             known = self.table
         return known
+
+    def _stream(self, item: FromItem) -> ShownTable:
+        """Read the stream whose rows the results of a block belong to."""
+        (known,) = self._relation(item.relation)
+        carried = self.context.live.row_order_of(item.relation)
+        return ShownTable(_STREAM, (), (known.visible,), carried=carried)
 
     def _table(self, relation: Relation) -> ShownTable:
         """Read a table: a definition by its changes, a query as it was compiled."""

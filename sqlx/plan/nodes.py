@@ -203,6 +203,39 @@ class AsOfJoin(KeyedJoin):
 
 
 @dataclass(frozen=True)
+class CorrectedJoin(AsOfJoin):
+    """An AS OF join whose results change with what comes late: a table with a row for each row of the stream.
+
+    The shapes are those of `AsOfJoin`.
+
+    Attributes:
+        is_changed: its left rows are results that are corrected themselves, so that they come as updates.
+    """
+
+    keeps_table: ClassVar[bool] = True
+
+    is_changed: bool = field(default=False, kw_only=True)
+
+    @property
+    def gives_changes(self) -> bool:
+        return True
+
+    @property
+    def result_keys(self) -> tuple[Column, ...]:
+        """The columns of the key of its updates: the join key and the number of the stream's row under it."""
+        if self.is_changed:
+            (left,) = tables_read(self.left)
+            return left.result_keys
+        keys = (column for column in self.left.columns if column.name.startswith("__k") and column.name[3:].isdigit())
+        return (*keys, Column("number", "bigint"))
+
+    @property
+    def key_columns(self) -> int:
+        """How many columns tell the rows of the result apart."""
+        return len(self.result_keys)
+
+
+@dataclass(frozen=True)
 class TableLookup(KeyedJoin):
     """Rows of a stream with the row that an upsert table shows at that moment of arrival (semantics.md 6.1, 6.2).
 
@@ -424,7 +457,7 @@ class Suppress(OneInput):
         return True
 
     @property
-    def updates_of(self) -> TableOperator | TableJoin:
+    def updates_of(self) -> GivesTable:
         """The operator whose updates wait."""
         (found,) = tables_read(self.input)
         return found
@@ -434,9 +467,13 @@ class Suppress(OneInput):
         return len(self.updates_of.result_keys)
 
 
-def tables_read(fragment: Fragment) -> list[TableOperator | TableJoin]:
+#: Operators whose result is a table.
+GivesTable = TableOperator | TableJoin | CorrectedJoin
+
+
+def tables_read(fragment: Fragment) -> list[GivesTable]:
     """The operators whose updates a fragment reads."""
-    return [node for node in fragment.inputs if isinstance(node, (TableOperator, TableJoin))]
+    return [node for node in fragment.inputs if isinstance(node, GivesTable)]
 
 
 def reads_changes(fragment: Fragment) -> bool:

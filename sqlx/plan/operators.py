@@ -19,6 +19,7 @@ from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import (
     Aggregation,
     AsOfJoin,
+    CorrectedJoin,
     Deduplicate,
     Operator,
     Suppress,
@@ -87,6 +88,16 @@ DESCRIPTORS = (
         live="sqlx.spark.stream:as_of_join",
         replay="sqlx.replay.hosts:as_of_join",
         explain="sqlx.sessions.explain:as_of_join",
+    ),
+    Descriptor(
+        name="corrected_join",
+        node=CorrectedJoin,
+        clauses=("EMIT CORRECTIONS",),
+        batch=_ALL_FINAL,
+        text=_ALL_FINAL,
+        live="sqlx.spark.stream:corrected_join",
+        replay="sqlx.replay.hosts:corrected_join",
+        explain="sqlx.sessions.explain:corrected_join",
     ),
     Descriptor(
         name="table_lookup",

@@ -72,8 +72,9 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
     table = table_of(context, block)
     check_every(context, tail, table)
     if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and table is None:
-        shape, span = tail.emit.shape.upper(), tail.emit.options["AS"]
-        raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", context.text, span.pair, mode=f"AS {shape}")
+        span = tail.emit.options.get("AS", tail.emit.head)
+        mode = span.of(context.text).upper()
+        raise UnsupportedError("UNSUPPORTED.CHANGED_ROWS", context.text, span.pair, mode=mode)
     result = _table(context, block, tail, table) if table is not None else None
     for span in tail.ours:
         context.edits.replace(span, "")
@@ -90,11 +91,11 @@ def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -
         found = TableQuery(tuple(map(tuple, places)), labels, table.is_versioned, table.carried)
         context.tables.results[block.span.start] = found
         return None
+    emit = tail.emit
     missing = [key for key, found in zip(table.keys, places, strict=True) if not found]
-    if missing:
+    if missing and not (emit is not None and (emit.kind, emit.shape) == ("corrections", "changelog")):
         span = block.select or Span(0, 1)
         raise UnsupportedError("EMIT.KEY_NOT_SELECTED", context.text, span.pair, key=missing[0].shown)
-    emit = tail.emit
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
     keys = tuple(sorted(place for found in places for place in found))
     shows_every = table.read is not None and table.read.shows_every_update

@@ -13,7 +13,7 @@ from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder
-from sqlx.plan.nodes import Fragment, TableJoin
+from sqlx.plan.nodes import Fragment, KeyedJoin, TableJoin
 from sqlx.plan.table_reads import KeyColumn, ShownTable
 from sqlx.plan.updates import carried_by, order_of, update_columns
 from sqlx.sql.expressions import Conjunct
@@ -111,7 +111,7 @@ class TableJoinBuilder(KeyedJoinBuilder):
             node = replace(node, columns=(*columns, *update_columns(kept, keys)))
         return node, tuple(self.parts.further)
 
-    def carried(self, node: TableJoin, alias: str) -> RowOrder | None:
+    def carried(self, node: KeyedJoin, alias: str) -> RowOrder | None:
         """What the rows of the result carry along."""
         if self.left.carried is None:
             return None

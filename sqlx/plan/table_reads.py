@@ -18,7 +18,7 @@ from sqlx.bind.scope import RelationScope, name_chains
 from sqlx.plan.nodes import TableChanges
 from sqlx.plan.select_list import Item, groups
 from sqlx.sql.parser import read_tail
-from sqlx.sql.structure import Block, Join, Level, Relation
+from sqlx.sql.structure import Block, EmitClause, Join, Level, Relation
 from sqlx.sql.tokens import Token
 
 Names = frozenset[tuple[str, str]]
@@ -167,6 +167,7 @@ class TableBlocks:
     Attributes:
         shown: by where a block begins, what its FROM clause shows.
         results: by where a block begins, what the block itself is to those that read it.
+        corrections: the statement's EMIT CORRECTIONS; AS OF joins have tables as their results then.
     """
 
     text: str
@@ -174,9 +175,12 @@ class TableBlocks:
     entry: Callable[[tuple[str, ...]], Entry | None]
     shown: dict[int, ShownTable] = field(default_factory=dict)
     results: dict[int, TableQuery] = field(default_factory=dict)
+    corrections: EmitClause | None = field(init=False)
 
     def __post_init__(self) -> None:
         self._versions = self._right_sides()
+        emits = (read_tail(self.text, block).emit for block in self.root.blocks)
+        self.corrections = next((emit for emit in emits if emit is not None and emit.kind == "corrections"), None)
 
     @property
     def shows_every_update(self) -> bool:
@@ -192,9 +196,17 @@ class TableBlocks:
         if block.pipe or block.select is None or len(block.items) != 1 or block.span.start in self._versions:
             return False
         item = block.items[0]
-        if any(join.as_of is not None for join in item.joins):
+        if self.corrections is None and any(join.as_of is not None for join in item.joins):
             return False
-        return all(self._is_table(r, block.level) for r in (item.relation, *(j.relation for j in item.joins)))
+        plain = [join.relation for join in item.joins if join.as_of is None]
+        begins = self.is_stream_first(block) or self._is_table(item.relation, block.level)
+        return begins and all(self._is_table(relation, block.level) for relation in plain)
+
+    def is_stream_first(self, block: Block) -> bool:
+        """Whether the results that a block corrects are of the rows of a stream."""
+        item = block.items[0]
+        is_as_of = self.corrections is not None and bool(item.joins) and item.joins[0].as_of is not None
+        return is_as_of and not self._is_table(item.relation, block.level) and item.relation.group is None
 
     def query_of(self, relation: Relation, level: Level) -> Level | None:
         """The query that a relation is, as a subquery or by the name of a common table expression."""

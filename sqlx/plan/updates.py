@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from catalog.entries import Column
 from sqlx.bind.binder import RowOrder, is_order, is_row_key
-from sqlx.plan.nodes import Fragment, Operator, TableAggregation, TableChanges, TableJoin
+from sqlx.plan.nodes import CorrectedJoin, Fragment, Operator, TableAggregation, TableChanges, TableJoin
+
+TableGiver = CorrectedJoin | TableAggregation | TableChanges | TableJoin
 
 #: The one order column of updates whose rows have no order that holds across tasks: the greatest event time so far, µs.
 _BY_TIME = Column("__o0", "bigint")
@@ -39,11 +41,11 @@ def carried_by(columns: Sequence[Column], alias: str, *, is_sequence: bool) -> R
     return RowOrder(f"{prefix}__event_time", order, is_sequence, key)
 
 
-def kept_orders(node: TableAggregation | TableChanges | TableJoin) -> int:
+def kept_orders(node: TableGiver) -> int:
     """How many order columns of the rows that cause an update the result keeps, its number aside."""
     given = [c for c in node.inputs[0].columns if is_order(c.name)]
     order = [c for c in node.columns if is_order(c.name)]
-    if isinstance(node, TableJoin):
+    if isinstance(node, (CorrectedJoin, TableJoin)):
         return 1 if node.common_sequence else 0
     return len(given) if order[:-1] == given else 0
 
@@ -51,4 +53,4 @@ def kept_orders(node: TableAggregation | TableChanges | TableJoin) -> int:
 def updates_in(node: Operator) -> str | None:
     """The column by which rows of a result say which update they are of; None where it is no live table."""
     orders = [c.name for c in node.columns if is_order(c.name)]
-    return orders[-1] if orders and isinstance(node, (TableAggregation, TableChanges, TableJoin)) else None
+    return orders[-1] if orders and isinstance(node, TableGiver) else None

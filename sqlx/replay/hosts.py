@@ -13,6 +13,7 @@ from catalog.entries import Column
 from sqlx.plan.nodes import (
     Aggregation,
     AsOfJoin,
+    CorrectedJoin,
     Deduplicate,
     Fragment,
     KeyedJoin,
@@ -30,6 +31,7 @@ from sqlx.replay.types import SparkType, Values, from_micros, parse_type, to_mic
 from udtf.logic import Emission
 from udtf.metrics import ALWAYS
 from udtf.operators.as_of_join.logic import AsOfJoinLogic
+from udtf.operators.corrected_join.logic import CorrectedJoinLogic, LeftChange
 from udtf.operators.deduplicate.logic import DeduplicateLogic
 from udtf.operators.suppress.logic import SuppressLogic
 from udtf.operators.table_aggregate.logic import Grouped, GroupedUpdate, TableAggregateLogic
@@ -165,7 +167,7 @@ class Host:
 
     def close_idle(self) -> Emission:
         """Close everything that is open, task by task."""
-        return _together([self.shown_as(task.close_idle()) for task in self.tasks])
+        return together([self.shown_as(task.close_idle()) for task in self.tasks])
 
     def restart(self) -> None:
         """Snapshot every task, forget it, and restore it."""
@@ -204,13 +206,15 @@ class _JoinHost(Host):
         return row._replace(time=None) if shape.side == "L" and event_time is None else row
 
 
-def _join_host(node: KeyedJoin, new_logic: NewLogic, tasks: int, waits: bool) -> Host:
+def _join_host(
+    node: KeyedJoin, new_logic: NewLogic, tasks: int, waits: bool, host: type[_JoinHost] = _JoinHost
+) -> Host:
     left, right = ([c.name for c in side.columns if not c.name.startswith("__")] for side in node.inputs)
     shapes: dict[Side, RowShape] = {
         "L": RowShape("L", node.left.columns, left, time="__as_of"),
         "R": RowShape("R", node.right.columns, right),
     }
-    return _JoinHost(node, new_logic, tasks, shapes, waits)
+    return host(node, new_logic, tasks, shapes, waits)
 
 
 def as_of_join(node: AsOfJoin, tasks: int, engine: Engine) -> Host:
@@ -218,6 +222,35 @@ def as_of_join(node: AsOfJoin, tasks: int, engine: Engine) -> Host:
     del engine
     config = node.live_config
     return _join_host(node, partial(AsOfJoinLogic, config), tasks, config.wait_us is not None)
+
+
+class CorrectedJoinHost(_JoinHost):
+    """No column of the result is its key: a deleted row shows nothing. Left rows may be changed themselves."""
+
+    node: CorrectedJoin
+
+    def on_updates(self, side: Side, updates: Sequence[Update]) -> Emission:
+        """Give changes of left rows to their tasks, in order."""
+        shape = self.shapes[side]
+        found = []
+        for update in updates:
+            old, new = (None if v is None else self.row(shape, v, update.time) for v in (update.old, update.new))
+            shown = new or old
+            if shown is not None:
+                task = self.tasks[task_of(shown.key, shape.key_types, len(self.tasks))]
+                found.append(self.shown_as(task.on_batch([LeftChange(update.key, old, new)])))
+        return together(found)
+
+    def shown_as(self, emission: Emission) -> Emission:
+        gone = (None,) * len(self.node.columns)
+        emission.updates = [update._replace(gone=gone) for update in emission.updates]
+        return emission
+
+
+def corrected_join(node: CorrectedJoin, tasks: int, engine: Engine) -> Host:
+    """All tasks of an AS OF join with corrections."""
+    del engine
+    return _join_host(node, partial(CorrectedJoinLogic, node.live_config), tasks, waits=False, host=CorrectedJoinHost)
 
 
 def table_lookup(node: TableLookup, tasks: int, engine: Engine) -> Host:
@@ -409,7 +442,7 @@ class SuppressHost(Host):
         for update in updates:
             task = self.tasks[task_of(update.key[: len(types)], types, len(self.tasks))]
             found.append(task.on_batch([update]))
-        return _together(found)
+        return together(found)
 
 
 def suppress(node: Suppress, tasks: int, engine: Engine) -> Host:
@@ -418,7 +451,8 @@ def suppress(node: Suppress, tasks: int, engine: Engine) -> Host:
     return SuppressHost(node, partial(SuppressLogic, node.config), tasks, {}, waits=True)
 
 
-def _together(emissions: Sequence[Emission]) -> Emission:
+def together(emissions: Sequence[Emission]) -> Emission:
+    """What several tasks have emitted."""
     total = Emission()
     for emission in emissions:
         total.rows += emission.rows

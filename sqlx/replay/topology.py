@@ -20,7 +20,7 @@ from sqlx.errors import RunError
 from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source, TableChanges, reads_changes
 from sqlx.plan.operators import function_of
 from sqlx.replay.fragments import FragmentRunner, refuse
-from sqlx.replay.hosts import ALWAYS_COUNTED, Host, SuppressHost, UpdateHost, changes_of
+from sqlx.replay.hosts import ALWAYS_COUNTED, CorrectedJoinHost, Host, SuppressHost, UpdateHost, changes_of
 from sqlx.replay.script import Script
 from sqlx.replay.types import Values, from_micros, to_micros
 from udtf.errors import OperatorError
@@ -68,6 +68,7 @@ class UpdateReader:
         return rows[0] if rows else None
 
 
+ReadsUpdates = CorrectedJoinHost | SuppressHost | UpdateHost
 Sink = Callable[[Values, "Origin"], None]
 UpdateSink = Callable[[list[Update]], None]
 OnChange = Callable[[str, Values, Micros | None], None]
@@ -226,7 +227,8 @@ class Topology:
         inputs = list(enumerate(node.inputs))
         for number, fragment in inputs[::-1] if isinstance(host, UpdateHost) else inputs:
             is_table = number > 0
-            if isinstance(host, (SuppressHost, UpdateHost)):
+            is_changed = isinstance(host, CorrectedJoinHost) and host.node.is_changed and not is_table
+            if is_changed or isinstance(host, (SuppressHost, UpdateHost)):
                 self._read_updates(fragment, partial(self._on_updates, host, "R" if is_table else "L"))
                 continue
             if reads_changes(fragment):
@@ -260,7 +262,7 @@ class Topology:
                 row = dict(zip((column.name for column in entry.columns), update.gone, strict=True))
                 self.sources[entry.name][0].deliver(update.gone, Origin(update.time, row, is_deletion=True))
 
-    def _on_updates(self, host: SuppressHost | UpdateHost, side: Side, updates: list[Update]) -> None:
+    def _on_updates(self, host: ReadsUpdates, side: Side, updates: list[Update]) -> None:
         self._last_ms[host.node] = self._now_ms
         try:
             emission = host.on_updates(side, updates)

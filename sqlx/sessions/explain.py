@@ -9,6 +9,7 @@ from sqlx.plan.emit import emission_text
 from sqlx.plan.nodes import (
     Aggregation,
     AsOfJoin,
+    CorrectedJoin,
     Deduplicate,
     Fragment,
     KeyedJoin,
@@ -387,6 +388,15 @@ def as_of_join(node: AsOfJoin, shown: Shown) -> Explained:
     if shown.spark is not None and not shown.plan.streaming:
         facts += _way(node, shown.spark)
     return Explained(f"AS OF join ({config.join}) with the versions of {node.table}", facts)
+
+
+def corrected_join(node: CorrectedJoin, shown: Shown) -> Explained:
+    """An AS OF join with corrections: until when a result may change."""
+    found = as_of_join(node, shown)
+    kept = node.config.retention_us
+    until = "the history retention refuses versions of their time" if kept is not None else "the query ends"
+    facts = [*found.facts, ("corrects", f"results that a late version changes; stream rows are kept until {until}")]
+    return Explained(f"{found.title}, corrected; the result is a table with a row for each row of the stream", facts)
 
 
 def _way(node: AsOfJoin, spark: SparkSession) -> list[tuple[str, str]]:

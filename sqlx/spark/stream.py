@@ -21,6 +21,7 @@ from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import (
     Aggregation,
     AsOfJoin,
+    CorrectedJoin,
     Deduplicate,
     Fragment,
     KeyedJoin,
@@ -521,7 +522,7 @@ class StreamLowering:
 
     def _spec(self, node: Operator) -> StreamSpec:
         emit_order = self._emit_order(node)
-        times = ("__time",) if node.keeps_table else ("__event_time", "__time")
+        times = ("__time",) if node.keeps_table and len(node.inputs) == 1 else ("__event_time", "__time")
         sources = (node.updates_of.columns,) if isinstance(node, Suppress) else (side.columns for side in node.inputs)
         return StreamSpec(
             operator=f"{self._prefix}{node.config.name}_{self.plan.operators().index(node) + 1}",
@@ -534,7 +535,7 @@ class StreamLowering:
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
             n_keys=node.grouping_keys,
             idle_ms=self._idle_ms(node),
-            counters=TABLE_COUNTERS if node.keeps_table else COUNTERS,
+            counters=TABLE_COUNTERS if node.keeps_table and not isinstance(node, CorrectedJoin) else COUNTERS,
             times=("__event_time",) * 2 if isinstance(node, (TableAggregation, TableJoin)) else times,
             gives_updates=updates_in(node) is not None,
             cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
@@ -578,6 +579,13 @@ def _schema(node: Operator) -> StructType:
 def as_of_join(node: AsOfJoin, emit_order: int) -> Callable[[], StreamLogic]:
     """An AS OF join."""
     return partial(logics.as_of_join, node.live_config, emit_order)
+
+
+def corrected_join(node: CorrectedJoin, emit_order: int) -> Callable[[], StreamLogic]:
+    """An AS OF join with corrections."""
+    del emit_order
+    schema = _arrow_schema(node)
+    return partial(logics.corrected_join, node.live_config, schema, kept_orders(node), node.is_changed)
 
 
 def table_lookup(node: TableLookup, emit_order: int) -> Callable[[], StreamLogic]:

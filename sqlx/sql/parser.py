@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NoReturn
 
-from sqlx.errors import TemporalParseError, UnsupportedError
+from sqlx.errors import TemporalParseError
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.intervals import parse_interval
 from sqlx.sql.structure import (
@@ -978,11 +978,10 @@ def read_emit(cursor: Cursor) -> EmitClause:
 
     Raises:
         TemporalParseError: something is missing, twice, or not of the clause's form.
-        UnsupportedError: EMIT CORRECTIONS.
     """
     start = cursor.index
     cursor.take("EMIT")
-    clause = EmitClause(Span(0, 0), Span(0, 0), _kind(cursor, start))
+    clause = EmitClause(Span(0, 0), Span(0, 0), _kind(cursor))
     if clause.kind == "every":
         clause.every_us, cursor.index = parse_interval(cursor.tokens, cursor.index, "EMIT EVERY", cursor.text)
         if not cursor.take("PER", "KEY"):
@@ -991,10 +990,12 @@ def read_emit(cursor: Cursor) -> EmitClause:
     clause.head = cursor.span_from(start)
     cursor.options(clause.options, lambda: _option(cursor, clause), "EMIT.DUPLICATE_OPTION")
     clause.span = cursor.span_from(start)
+    if clause.kind == "corrections" and clause.shape is None:
+        clause.shape = "changelog"
     return clause
 
 
-def _kind(cursor: Cursor, start: int) -> EmitKind:
+def _kind(cursor: Cursor) -> EmitKind:
     if cursor.take("FINAL") or cursor.take("ON", "WINDOW", "CLOSE") or cursor.take("AFTER", "WINDOW", "CLOSE"):
         return "final"
     if cursor.take("CHANGES"):
@@ -1002,8 +1003,8 @@ def _kind(cursor: Cursor, start: int) -> EmitKind:
     if cursor.take("EVERY"):
         return "every"
     if cursor.take("CORRECTIONS"):
-        raise UnsupportedError("UNSUPPORTED.EMIT_CORRECTIONS", cursor.text, cursor.span_from(start).pair)
-    expected = "FINAL, CHANGES, EVERY, ON WINDOW CLOSE or AFTER WINDOW CLOSE"
+        return "corrections"
+    expected = "FINAL, CHANGES, CORRECTIONS, EVERY, ON WINDOW CLOSE or AFTER WINDOW CLOSE"
     if cursor.word() in ("ON", "AFTER"):
         cursor.index, expected = cursor.index + 1, "WINDOW CLOSE"
     return cursor.fail(expected)

@@ -18,7 +18,7 @@ from udtf.operators.window_aggregate.config import Window
 Spelling = Literal["as_of", "system_time", "match_condition", "asof_alias"]
 Direction = Literal["backward", "forward", "nearest"]
 Late = Literal["forward", "drop", "to"]
-EmitKind = Literal["final", "changes", "every"]
+EmitKind = Literal["final", "changes", "every", "corrections"]
 Shape = Literal["append", "upsert", "changelog"]
 WhenFull = Literal["emit", "fail", "spill"]
 
@@ -79,8 +79,8 @@ class EmitClause:
 
     Attributes:
         span: all of it; head: its first words.
-        kind: "final", "changes" or "every"; every_us: the interval of EMIT EVERY.
-        shape: what was written after AS.
+        kind: "final", "changes", "every" or "corrections"; every_us: the interval of EMIT EVERY.
+        shape: what was written after AS; of EMIT CORRECTIONS without it "changelog".
         max_rows, max_bytes: limits of BUFFER MAX.
         when_full: what was written after WHEN FULL.
         idle_us: the interval of IDLE TIMEOUT.

@@ -111,9 +111,9 @@ def as_table(
     return table_of(list(columns.values()), list(columns), rows)
 
 
-def times_of(table: pa.Table) -> list[Micros | None]:
-    """The event times of rows, microseconds."""
-    time = one_chunk(table["__time"])
+def times_of(table: pa.Table, name: str = "__time") -> list[Micros | None]:
+    """The times of rows in a column, microseconds."""
+    time = one_chunk(table[name])
     times: list[Micros | None] = pa.array(
         micros_of(time), mask=time.is_null().to_numpy(zero_copy_only=False)
     ).to_pylist()
@@ -136,10 +136,14 @@ def tuples(columns: Sequence[list[Any]], rows: int) -> list[tuple[Any, ...]]:
 
 
 def late_table(table: pa.Table, late: Sequence[LateRow]) -> pa.Table:
-    """The refused rows: the payload, and the columns of semantics.md B7; a row's number is the last of its payload."""
-    names = [name for name in table.column_names if name.startswith("_l")]
-    numbers = pa.array([row.row.payload[-1] for row in late], pa.int64())
-    columns = {name: one_chunk(table[name]).take(numbers) for name in names}
+    """The refused rows, see `late_rows`; a row's number is the last of its payload."""
+    return late_rows(table, [row.row.payload[-1] for row in late], late)
+
+
+def late_rows(table: pa.Table, numbers: Sequence[int], late: Sequence[LateRow]) -> pa.Table:
+    """The refused rows, by their numbers in the input: the payload, and the columns of semantics.md B7."""
+    names = [name for name in table.column_names if name.startswith(("_l", "_r"))]
+    columns = {name: one_chunk(table[name]).take(pa.array(numbers, pa.int64())) for name in names}
     columns["_reason"] = pa.array([row.reason for row in late], pa.string())
     columns["_operator"] = pa.array([row.operator for row in late], pa.string())
     columns["_stream_time"] = pa.array([row.stream_time for row in late], pa.int64()).cast(_STAMP)

@@ -37,6 +37,13 @@ def as_of_join(config: AsOfJoinConfig, emit_order: int) -> StreamLogic:
     return AsOfJoinStream(config, emit_order)
 
 
+def corrected_join(config: AsOfJoinConfig, schema: pa.Schema, kept: int, is_changed: bool) -> StreamLogic:
+    """An empty AS OF join with corrections."""
+    from udtf.operators.corrected_join.stream import CorrectedJoinStream
+
+    return CorrectedJoinStream(config, schema, kept, is_changed)
+
+
 def table_lookup(config: TableLookupConfig, emit_order: int) -> StreamLogic:
     """An empty look-up."""
     from udtf.operators.table_lookup.stream import TableLookupStream

@@ -32,6 +32,7 @@ COUNTERS: Final = (
     "matched",
     "unmatched",
     *(f"unmatched_{reason}" for reason in UNMATCHED),
+    "corrected",
     "duplicates",
     "forwarded",
     "evicted_early",

@@ -168,11 +168,15 @@ class AsOfJoinLogic:
             self._refuse(row, rules.OUTCOMES[outcome], self._stream_time)
 
     def _answer(self, row: Row) -> None:
+        self._emit(row, *self._found(row))
+
+    def _found(self, row: Row) -> tuple[Any, int]:
+        """The value of the version that answers a row now, and the match_outcome on it."""
         assert row.time is not None, "rows without a time never get here"
         versions = self._store.versions(canonical_key(row.key))
         if versions is not None and self.config.has_known:
             versions = _known_at(versions, row.sequence)
-        self._emit(row, *self._pick(row.time, Versions() if versions is None else versions))
+        return self._pick(row.time, Versions() if versions is None else versions)
 
     def _pick(self, as_of: Micros, versions: Versions) -> tuple[Any, int]:
         """The picked version's value and the match_outcome on it."""
@@ -186,21 +190,32 @@ class AsOfJoinLogic:
         return value, kernel.match_outcome(value is None, value is None or value[1], apart, self._tolerance)
 
     def _emit(self, row: Row, value: tuple[tuple[Any, ...], bool] | None, reason: int) -> None:
-        if reason == kernel.MATCH and value is not None:
+        if reason == kernel.MATCH:
             self.metrics.add("matched")
-            right = value[0]
         else:
             self.metrics.add("unmatched")
             self.metrics.add(f"unmatched_{kernel.REASONS[reason]}")
-            if not self.config.is_left:
-                return
-            right = (None,) * len(self.config.right_columns)
-        tail = (kernel.REASONS[reason],) if self.config.with_reason else ()
-        self._emission.rows.append(Change("insert", row.event_time, row.payload + right + tail))
+        self._give(row, answer(self.config, row, value, reason))
+
+    def _give(self, row: Row, result: tuple[Any, ...] | None) -> None:
+        """Emit the result of a row, if it has one."""
+        if result is not None:
+            self._emission.rows.append(Change("insert", row.event_time, result))
 
     def _refuse(self, row: Row, reason: str, clock: StreamTime) -> None:
         self.metrics.add(reason)
         self._emission.refuse(row, row.time, reason, self.config.name, clock)
+
+
+def answer(
+    config: AsOfJoinConfig, row: Row, value: tuple[tuple[Any, ...], bool] | None, reason: int
+) -> tuple[Any, ...] | None:
+    """The result of a row that a version answers, or none; None where an inner join shows nothing."""
+    is_match = reason == kernel.MATCH and value is not None
+    if not is_match and not config.is_left:
+        return None
+    right = value[0] if is_match and value is not None else (None,) * len(config.right_columns)
+    return row.payload + right + ((kernel.REASONS[reason],) if config.with_reason else ())
 
 
 def _known_at(versions: Versions, known: Micros | None) -> Versions:
