@@ -22,6 +22,7 @@ demo: setup ## the main job on real data: flights joined with the weather as of 
 test: check fast spark kafka compat ## all that CI checks, in 20 to 25 minutes on 2 cores
 
 test-all: check fast docs test-compat test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
+	SQLX_ALL_ORDERS=1 $(BIN)/pytest tests/properties/test_corrections.py
 	@$(BIN)/python .ci/compile_pyspark.py
 	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta"
 	$(MAKE) kafka GATE="not dbt"

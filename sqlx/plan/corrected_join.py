@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from sqlx.bind.binder import RowOrder
+from sqlx.bind.binder import RowOrder, is_row_key
 from sqlx.errors import UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context
@@ -77,7 +77,9 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         )  # fmt: skip
         if self.inputs.arrival is not None:
             kept = order_of(plain.left, is_sequence=True)[:1] if plain.common_sequence else ()
-            node = replace(node, columns=(*columns, *update_columns(kept, node.result_keys)))
+            changed = tuple(column for column in plain.left.columns if is_row_key(column.name))
+            keys = changed if node.is_changed else node.result_keys
+            node = replace(node, columns=(*columns, *update_columns(kept, keys)))
         return node, further
 
     def carried(self, node: KeyedJoin, alias: str) -> RowOrder | None:
