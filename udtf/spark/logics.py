@@ -38,10 +38,14 @@ def as_of_join(config: AsOfJoinConfig, emit_order: int) -> StreamLogic:
 
 
 def corrected_join(config: AsOfJoinConfig, schema: pa.Schema, kept: int, is_changed: bool) -> StreamLogic:
-    """An empty AS OF join with corrections."""
+    """An empty AS OF join with corrections: compiled, where its left rows are not corrected themselves."""
+    if is_changed:
+        from udtf.operators.corrected_join.changed_rows import ChangedRowsJoin
+
+        return ChangedRowsJoin(config, schema, kept)
     from udtf.operators.corrected_join.stream import CorrectedJoinStream
 
-    return CorrectedJoinStream(config, schema, kept, is_changed)
+    return CorrectedJoinStream(config, schema, kept)
 
 
 def table_lookup(config: TableLookupConfig, emit_order: int) -> StreamLogic:

@@ -347,7 +347,7 @@ class StreamVersions:
         """
         columns = [one_chunk(table[name]) for name in self._key_names]
         codes = self.keys.place(columns, _numbers(table, "__hash"))
-        self.meta = _zero_grown(self.meta, self.keys.size)
+        self.meta = zero_grown(self.meta, self.keys.size)
         order = by_code(codes)
         codes = codes[order]
         more = compiled_stream.make_coming(codes, self.meta)
@@ -443,7 +443,8 @@ def _ranks(columns: Sequence[pa.Array], options: Sequence[tuple[str, str]]) -> N
     return ranks
 
 
-def _zero_grown(meta: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def zero_grown(meta: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """The facts of keys with room for those of more, which have nothing yet."""
     if size <= len(meta):
         return meta
     longer = np.zeros((max(size, 2 * len(meta)), 4), np.int64)

@@ -142,6 +142,13 @@ class CorrectedJoinLogic(AsOfJoinLogic):
 
     # left rows
 
+    def _without_version(self, row: Row, outcome: int) -> None:
+        """A result that changes has a place in time: a row without one is refused (semantics.md A)."""
+        if row.event_time is None:
+            self._refuse(row, rules.OUTCOMES[rules.NO_TIME], self._stream_time)
+        else:
+            super()._without_version(row, outcome)
+
     def _give(self, row: Row, result: tuple[Any, ...] | None) -> None:
         number = self._next
         self._next += 1

@@ -1,129 +1,369 @@
-"""An AS OF join with corrections, live: `CorrectedJoinLogic`, record by record in whole micro-batches.
+"""An AS OF join with corrections of a live stream, whole micro-batches at a time: answers of `CorrectedJoinLogic`.
+
+Versions are kept as by the AS OF join; left rows beside them, by key and time, as long as they may be corrected. One
+compiled loop goes over both in the order of arrival.
 
 Source: see the logic; docs/design/20261123_corrections.md.
 """
 
 from __future__ import annotations
 
-from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.records import RecordBacked, keys_in, late_rows, times_of, values_in
-from udtf.columns.updates import ReadUpdates, as_rows, key_columns, of_both, payload_columns
-from udtf.logic import StreamEmission
-from udtf.operators.corrected_join.logic import CorrectedJoinLogic, LeftChange
-from udtf.record import Row
+from udtf import rules
+from udtf.columns import compiled as column_loops
+from udtf.columns.arrays import micros_of, one_chunk
+from udtf.columns.batch import (
+    count_refused,
+    hashes_of,
+    is_present,
+    keys_of,
+    keys_present,
+    puts_before,
+    refused,
+)
+from udtf.columns.rows import Rows, grown
+from udtf.columns.updates import UpdateRows, equals, of_both
+from udtf.logic import Segment, StreamEmission
+from udtf.metrics import Metrics
+from udtf.numba_cache import compiled, inlined
+from udtf.operators.as_of_join import compiled as version_loops
+from udtf.operators.as_of_join import loops as as_of_loops
+from udtf.operators.as_of_join import rules as kernel
+from udtf.operators.as_of_join.loops import CELL, LENGTH, TIME
+from udtf.operators.as_of_join.stream import RightBatch, StreamVersions, by_code, versions_schema, zero_grown
+from udtf.operators.corrected_join import loops
+from udtf.operators.corrected_join.loops import (
+    ASKED,
+    CAUSE,
+    GIVEN_WIDTH,
+    LEFT,
+    NEW,
+    NEW_REASON,
+    NOTHING,
+    OLD,
+    OLD_REASON,
+    PUT,
+    VERSIONS,
+)
+from udtf.rules import UNSET, limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from udtf.columns.keys import StreamKeys
     from udtf.operators.as_of_join.config import AsOfJoinConfig
-    from udtf.record import LateRow, Update
+
+inlined(loops.answer_row)
+inlined(loops.correct_put)
+_correct = compiled(loops.correct_stream, kernel, as_of_loops, loops)
+
+_NO_TREE: Final = np.empty(0, np.int64)
+_FEWEST: Final = 1 << 16  # rows below which nothing is dropped between snapshots
+_REASONS: Final = pa.array(kernel.REASONS, pa.string())
+#: What is kept of a left row beside its key and payload: AS OF and event time (µs), and its number in the task.
+_OWN: Final = ("__as_of", "__happened", "__number")
 
 
-class CorrectedJoinStream(RecordBacked[CorrectedJoinLogic]):
-    """The join of one task.
+def left_schema(config: AsOfJoinConfig, left: pa.Schema) -> pa.Schema:
+    """Of left rows as segments hold them."""
+    names = [*(f"__k{n}" for n in range(config.n_keys)), "__hash", *config.left_columns]
+    return pa.schema([*(left.field(name) for name in names), *(pa.field(name, pa.int64()) for name in _OWN)])
 
-    The left input has `__k0 ..`, `__as_of`, `__event_time`, the payload `_l0 ..` and `__o0 ..`, and where its rows are
-    themselves corrected, what rows of updates carry along; the right one `__k0 ..`, `__time`, `__tie0 ..`,
-    `__arrival`?, `__deleted`?, `__pass`?, `_r0 ..` and `__o0 ..`. The output has rows of updates, see
-    `udtf.columns.updates`.
+
+class LeftRows:
+    """The left rows that may be corrected, by key and AS OF time.
+
+    Args:
+        schema: see `left_schema`.
+        n_keys: how many of its columns are the key.
+    """
+
+    def __init__(self, schema: pa.Schema, n_keys: int) -> None:
+        self.rows, self._n_keys = Rows(schema), n_keys
+        self.meta, self.pool = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
+        self._used, self._next_pack = 0, _FEWEST
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all of it."""
+        return self.rows.nbytes + int(self.meta.nbytes + self.pool.nbytes)
+
+    @property
+    def count(self) -> int:
+        """How many rows are kept."""
+        return int(self.meta[:, LENGTH].sum())
+
+    def room(self, codes: NDArray[np.int64]) -> None:
+        """Make room for rows of keys, given by key."""
+        more = version_loops.make_coming(codes, self.meta)
+        self.pool = grown(self.pool, self._used, more)
+        self._used = version_loops.make_room(codes, self.meta, self.pool, self._used)
+
+    def put(self, table: pa.Table, keys: StreamKeys) -> None:
+        """Put rows that a segment holds."""
+        codes = keys.place(keys_of(table, self._n_keys), hashes_of(table))
+        self.meta = zero_grown(self.meta, keys.size)
+        first, order = self.rows.append(table), by_code(codes)
+        self.room(codes[order])
+        times = one_chunk(table["__as_of"]).to_numpy()
+        coming = np.stack([times[order], order + first], axis=1)
+        version_loops.put_versions(codes[order], coming, self.meta, self.pool, True)
+
+    def tidy(self, horizon: int) -> None:
+        """Drop what is not needed, when that is due."""
+        if self.rows.used >= self._next_pack:
+            self.pack(horizon)
+            self._next_pack = max(_FEWEST, 2 * self.rows.used)
+
+    def pack(self, horizon: int) -> None:
+        """Drop rows before a time, microseconds."""
+        lengths = self.meta[:, LENGTH]
+        codes = np.repeat(np.arange(len(lengths)), lengths)
+        begins = np.cumsum(lengths) - lengths
+        places = np.arange(len(codes)) - np.repeat(begins - self.meta[:, 0], lengths)
+        stays = self.pool[places, TIME] >= horizon
+        codes, places = codes[stays], places[stays]
+        cells = self.pool[places, CELL]
+        self.rows.keep(cells)
+        self.pool = np.stack([self.pool[places, TIME], np.arange(len(cells))], axis=1)
+        lengths = np.bincount(codes, minlength=len(self.meta))
+        self.meta = np.stack([np.cumsum(lengths) - lengths, lengths, lengths, np.zeros_like(lengths)], axis=1)
+        self._used = len(cells)
+
+    def table(self) -> pa.Table:
+        """All rows, such that putting them again gives the same; after `pack`."""
+        return self.rows.table(np.arange(self._used))
+
+
+class _Asking:
+    """The left rows of a micro-batch.
+
+    Args:
+        config: the join.
+        table: the rows in the order of arrival.
+        now: stream time before them.
+        number: of the first row that is answered.
+    """
+
+    def __init__(self, config: AsOfJoinConfig, table: pa.Table, now: int, number: int) -> None:
+        time, happened = one_chunk(table["__as_of"]), one_chunk(table["__event_time"])
+        self._table, self._config, self.times = table, config, micros_of(time)
+        has_event_time, self._has_time = is_present(happened), is_present(time)
+        self._has_time &= has_event_time
+        self.has_key = keys_present(keys_of(table, config.n_keys))
+        self.outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+        self.now = int(
+            column_loops.decide_left(
+                self.times, self._has_time, self.has_key, now, *config.left_limits, self.outcomes, self._clock
+            )
+        )
+        unanswered = (self.outcomes == rules.NO_TIME) | (self.outcomes == rules.NULL_KEY)
+        is_answered = self.outcomes == rules.ACCEPTED
+        if config.is_left:
+            is_answered |= unanswered & has_event_time
+        self.rows, self._refused = np.flatnonzero(is_answered), np.flatnonzero(~is_answered)
+        self.reasons = np.where(self._has_time, np.where(self.has_key, kernel.MATCH, kernel.NO_KEY), kernel.NULL_TIME)[
+            self.rows
+        ]
+        own = {"__as_of": self.times[self.rows], "__happened": micros_of(happened)[self.rows]}
+        own["__number"] = np.arange(number, number + len(self.rows))
+        schema = left_schema(config, table.schema)
+        taken = table if len(self.rows) == len(table) else table.take(pa.array(self.rows))
+        self.answered = pa.table(
+            [pa.array(own[name]) if name in own else taken[name] for name in schema.names], schema=schema
+        )
+
+    def refused(self) -> pa.Table:
+        """The rows that are not answered, as late rows."""
+        times = pa.array(self.times, mask=~self._has_time)
+        return refused(self._table, self._refused, self.outcomes, times, self._clock, self._config.name)
+
+
+class CorrectedJoinStream:
+    """The join of one task; for inputs and output see `changed_rows.ChangedRowsJoin`, whose left rows are changed.
 
     Args:
         config: the join.
         schema: of the output.
         kept: how many order columns, which both inputs share, the output keeps.
-        is_changed: the left rows come as updates.
     """
 
-    def __init__(self, config: AsOfJoinConfig, schema: pa.Schema, kept: int, is_changed: bool) -> None:
+    def __init__(self, config: AsOfJoinConfig, schema: pa.Schema, kept: int) -> None:
         """Start without state."""
-        super().__init__(CorrectedJoinLogic(config))
-        self.config, self._schema, self._kept, self._is_changed = config, schema, kept, is_changed
+        self.config, self._schema, self._kept = config, schema, kept
+        self._versions: StreamVersions | None = None  # types are known with the first rows
+        self._left: LeftRows | None = None
+        self._left_time = self._right_time = UNSET
+        self._number = 0
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8]) -> StreamEmission:
         """Take one micro-batch, see `udtf.logic.StreamLogic`."""
-        before = dict(self._logic.metrics)
-        left, right = inputs
-        places = [np.flatnonzero(sides == side).tolist() for side in (0, 1)]
-        given: list[tuple[int, int, Row | LeftChange]] = [
-            *zip(places[1], range(len(left), len(left) + len(right)), self._rights(right), strict=True),
-            *self._coming(left, places[0]),
-        ]
-        given.sort(key=lambda found: found[0])
-        causes: list[int] = []
-        updates: list[Update] = []
-        late: list[tuple[int, LateRow]] = []
-        for _, cause, row in given:
-            emission = self._logic.on_batch([row])
-            causes += repeat(cause, len(emission.updates))
-            updates += emission.updates
-            late += zip(repeat(cause), emission.late)
-        rows = as_rows([self._shown(update) for update in updates], self._schema, self._orders(inputs, causes))
-        delta = self.taken([row for _, _, row in given]) if given else None
-        counted = {**self._counted(before), "emitted": len(updates), "state_rows": self._logic.rows}
-        of_left = [(cause, row) for cause, row in late if cause < len(left)]
-        of_right = [(cause - len(left), row) for cause, row in late if cause >= len(left)]
-        refused = tuple(
-            late_rows(table, [number for number, _ in found], [row for _, row in found])
-            for table, found in ((left, of_left), (right, of_right))
+        before = self._numbers()
+        versions, kept = self._state(
+            versions_schema(self.config, inputs[1].schema), left_schema(self.config, inputs[0].schema)
         )
-        return StreamEmission(rows, refused, counted, delta)
+        versions.tidy(self._right_time)
+        kept.tidy(self._horizon)
+        right = RightBatch(self.config, inputs[1], self._right_time)
+        left = _Asking(self.config, inputs[0], self._left_time, self._number)
+        given, stays = self._given(versions, kept, left, right, sides)
+        output, corrected = self._output(inputs, sides, given, versions, kept)
+        self._number += len(left.rows)
+        self._left_time, self._right_time = left.now, right.now
+        delta = Segment({"versions": right.accepted, "left": left.answered.filter(pa.array(stays))}, self._numbers())
+        is_changed = len(right.accepted) > 0 or before != delta.numbers
+        late = (left.refused(), right.refused())
+        metrics = self._metrics(given, late, corrected)
+        return StreamEmission(output, late, metrics, delta if is_changed else None)
 
-    def _coming(self, table: pa.Table, places: list[int]) -> list[tuple[int, int, Row | LeftChange]]:
-        """The left rows, or their changes, each after its place among the rows of both, and its (first) row."""
-        if not self._is_changed:
-            return list(zip(places, range(len(table)), self._lefts(table), strict=True))
-        return [(places[first], first, change) for first, change in self._changes(table)]
+    def snapshot(self) -> Segment:
+        """Versions and left rows without what has expired, both stream times, and the number of the next left row."""
+        tables = {}
+        if self._versions is not None and self._left is not None:
+            self._versions.pack(self._right_time)
+            self._left.pack(self._horizon)
+            tables = {"versions": self._versions.table(), "left": self._left.table()}
+        return Segment(tables, self._numbers())
 
-    def _lefts(self, table: pa.Table) -> list[Row]:
-        keys, payload = keys_in(table, self.config.n_keys), values_in(table, self.config.left_columns)
-        as_of, happened = times_of(table, "__as_of"), times_of(table, "__event_time")
-        return [
-            Row("L", key, None if event_time is None else time, values, event_time=event_time)
-            for key, time, event_time, values in zip(keys, as_of, happened, payload, strict=True)
-        ]
+    def apply(self, segment: Segment) -> None:
+        """Put versions and left rows."""
+        left, right = segment.numbers["left_time"], segment.numbers["right_time"]
+        self._left_time, self._right_time = (UNSET if time is None else time for time in (left, right))
+        self._number = segment.numbers["next"] or 0
+        if segment.tables:
+            tables = segment.tables["versions"], segment.tables["left"]
+            versions, kept = self._state(*(table.schema for table in tables))
+            versions.tidy(self._right_time)
+            kept.tidy(self._horizon)
+            versions.put(tables[0])
+            kept.put(tables[1], versions.keys)
 
-    def _changes(self, table: pa.Table) -> list[tuple[int, LeftChange]]:
-        rows, read = self._lefts(table), ReadUpdates(table)
-        keys = values_in(table, key_columns(table.column_names))
-        found = []
-        for first, (old, new, _) in zip(read.first.tolist(), read.rows.tolist(), strict=True):
-            before, now = (None if place < 0 else rows[place] for place in (old, new))
-            found.append((first, LeftChange(keys[first], before, now)))
-        return found
+    @property
+    def stored_bytes(self) -> int:
+        """Memory of versions and left rows."""
+        parts = (self._versions, self._left)
+        return sum(part.nbytes for part in parts if part is not None)
 
-    def _rights(self, table: pa.Table) -> list[Row]:
-        names = table.column_names
-        keys, payload = keys_in(table, self.config.n_keys), values_in(table, self.config.right_columns)
-        ties = values_in(table, [name for name in names if name.startswith("__tie") or name == "__arrival"])
-        flags: list[Any] = [
-            table[name].to_pylist() if name in names else repeat(default, len(table))
-            for name, default in (("__deleted", False), ("__pass", True))
-        ]
-        found = zip(keys, times_of(table), payload, ties, *flags, strict=True)
-        return [
-            Row(
-                "R",
-                key,
-                time,
-                values,
-                event_time=time,
-                ties=broken,
-                is_tombstone=deleted is True,
-                passes=passes is True,
-            )
-            for key, time, values, broken, deleted, passes in found
-        ]
+    @property
+    def _horizon(self) -> int:
+        """Left rows before it are never corrected, microseconds."""
+        retention_us = self.config.retention_us
+        if retention_us is None or self._right_time == UNSET:
+            return UNSET
+        return int(rules.horizon(self._right_time, limit(retention_us)))
 
-    def _orders(self, inputs: Sequence[pa.Table], causes: Sequence[int]) -> list[pa.Array]:
-        rows = pa.array(causes, pa.int64())
-        return [of_both(inputs, f"__o{n}").take(rows) for n in range(self._kept)]
+    def _state(self, versions: pa.Schema, left: pa.Schema) -> tuple[StreamVersions, LeftRows]:
+        if self._versions is None or self._left is None:
+            self._versions, self._left = StreamVersions(self.config, versions), LeftRows(left, self.config.n_keys)
+        return self._versions, self._left
 
-    def _shown(self, update: Update) -> Update:
-        return update._replace(gone=(None,) * len(payload_columns(self._schema.names)))
+    def _numbers(self) -> dict[str, int | None]:
+        times = {"left_time": self._left_time, "right_time": self._right_time}
+        found: dict[str, int | None] = {name: None if time == UNSET else time for name, time in times.items()}
+        return found | {"next": self._number}
+
+    def _given(
+        self, versions: StreamVersions, kept: LeftRows, left: _Asking, right: RightBatch, sides: NDArray[np.int8]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """What is given out, in the order of emission, see `loops`; and which of the answered rows stay."""
+        config, is_asked = self.config, left.reasons == kernel.MATCH
+        codes = np.full(len(left.rows), -1)
+        asked = left.answered.filter(pa.array(is_asked))
+        codes[is_asked] = versions.keys.place(keys_of(asked, config.n_keys), hashes_of(asked))
+        put_codes, coming, arrivals = versions.coming(right.accepted)
+        kept.meta = zero_grown(kept.meta, versions.keys.size)
+        order = by_code(codes)
+        kept.room(codes[order][np.count_nonzero(~is_asked) :])
+        cells = np.arange(len(order)) + kept.rows.append(left.answered)
+        asking = np.stack([left.times[left.rows], cells], axis=1)[order]
+        places = [np.flatnonzero(sides == side) for side in (0, 1)]
+        nows = np.concatenate([[self._right_time], right.clock])[puts_before(sides, right.is_accepted)]
+        stays, done = np.zeros(len(order), np.bool_), np.zeros(3, np.int64)
+        parts, room = [], len(order) + 2 * len(put_codes) + 64
+        while done[ASKED] < len(order) or done[PUT] < len(put_codes):
+            given = np.empty((room, GIVEN_WIDTH), np.int64)
+            count = _correct(
+                put_codes, coming, places[1][right.is_accepted][arrivals], right.clock[arrivals], codes[order], asking,
+                places[0][left.rows][order], nows[left.rows][order], left.reasons[order], versions.meta, versions.pool,
+                kept.meta, kept.pool, _NO_TREE, limit(config.retention_us), limit(config.tolerance_us),
+                config.exclusive, done, given, stays,
+            )  # fmt: skip
+            parts.append(given[:count])
+            room = 2 * room if count else max(2 * room, int(kept.meta[:, LENGTH].max(initial=0)))
+        versions.count += int(done[VERSIONS])
+        found = np.concatenate([np.empty((0, GIVEN_WIDTH), np.int64), *parts])
+        of_arrival = np.empty(len(order), np.bool_)
+        of_arrival[order] = stays
+        return found[np.argsort(found[:, CAUSE], kind="stable")], of_arrival
+
+    def _output(
+        self, inputs: Sequence[pa.Table], sides: NDArray[np.int8], given: NDArray[np.int64], versions: StreamVersions,
+        kept: LeftRows,
+    ) -> tuple[pa.Table, int]:  # fmt: skip
+        """Rows of updates; and how many of them correct an answer."""
+        config, schema = self.config, self._schema
+        is_first = given[:, OLD_REASON] == NOTHING
+        changed = given[is_first | ~self._is_same(given, versions)]
+        was, is_now = (
+            (changed[:, column] >= 0) if config.is_left else (changed[:, column] == kernel.MATCH)
+            for column in (OLD_REASON, NEW_REASON)
+        )
+        shown = np.flatnonzero(was | is_now)
+        updates = changed[shown]
+        rows = UpdateRows(was[shown], is_now[shown], shows_gone=False)
+        left = updates[:, LEFT]
+        happened = kept.rows.take(left, names=["__happened"])[0].to_numpy()
+        arrival = np.argsort(
+            np.argsort(sides, kind="stable"), kind="stable"
+        )  # of a place: its row, the left side first
+        causes = pa.array(arrival[updates[:, CAUSE]])
+        orders = [of_both(inputs, f"__o{n}").take(causes) for n in range(self._kept)]
+        key_names = [f"__k{n}" for n in range(config.n_keys)]
+        keys = kept.rows.take(left, names=[*key_names, "__number"])
+        columns: dict[str, Any] = rows.hidden(happened, orders, keys)
+        columns |= dict(
+            zip(config.left_columns, kept.rows.take(left[rows.update], names=config.left_columns), strict=True)
+        )
+        cells = updates[:, [OLD, NEW]][rows.update, rows.kind]
+        payload = versions.payload.take(np.maximum(cells, 0), cells >= 0, config.right_columns)
+        columns |= dict(zip(config.right_columns, payload, strict=True))
+        if config.with_reason:
+            reasons = updates[:, [OLD_REASON, NEW_REASON]][rows.update, rows.kind]
+            columns["__reason"] = _REASONS.take(pa.array(reasons))
+        table = pa.table([columns[name] for name in schema.names], schema=schema)
+        return table, len(changed) - int(np.count_nonzero(is_first))
+
+    def _is_same(self, given: NDArray[np.int64], versions: StreamVersions) -> NDArray[np.bool_]:
+        """Where the version is another one, and shows the same."""
+        same: NDArray[np.bool_] = (given[:, OLD] >= 0) == (given[:, NEW] >= 0)
+        if self.config.with_reason:
+            same &= given[:, OLD_REASON] == given[:, NEW_REASON]
+        both = np.flatnonzero(same & (given[:, OLD] >= 0))
+        names = self.config.right_columns
+        sides = [versions.payload.take(given[both, column], None, names) for column in (OLD, NEW)]
+        for old, new in zip(*sides, strict=True):
+            same[both] &= equals(old, new)
+        return same
+
+    def _metrics(self, given: NDArray[np.int64], late: tuple[pa.Table, ...], corrected: int) -> dict[str, int]:
+        """What this batch counted; gauges as they are now."""
+        metrics = Metrics()
+        count_refused(metrics, late)
+        reasons = given[given[:, OLD_REASON] == NOTHING, NEW_REASON]
+        for reason, count in enumerate(np.bincount(reasons, minlength=len(kernel.REASONS)).tolist()):
+            metrics.add("matched" if reason == kernel.MATCH else f"unmatched_{kernel.REASONS[reason]}", count)
+        metrics.add("unmatched", len(reasons) - metrics["matched"])
+        metrics.add("corrected", corrected)
+        assert self._versions is not None, "on_batch has made it"
+        assert self._left is not None, "on_batch has made it"
+        metrics.set("state_rows", self._versions.count + self._left.count)
+        metrics.set("state_bytes", self.stored_bytes)
+        if self._left_time != UNSET:
+            metrics.set("max_event_time", self._left_time)
+        return dict(metrics)
