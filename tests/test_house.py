@@ -25,7 +25,7 @@ MOST_LINES_OF_A_FUNCTION = 45
 SHOWN_BY = {"suppress": "emit", "table_changes": "emit"}
 # The plain join of a stream with an upsert table has no batch answer to show or to time.
 EXAMPLES = {"window_aggregate": "windows/final"}
-WITHOUT_BATCH = ("table_lookup", "suppress", "table_aggregate", "table_changes", "table_join")
+WITHOUT_BATCH = ("corrected_join", "table_lookup", "suppress", "table_aggregate", "table_changes", "table_join")
 
 
 class Broken(NamedTuple):

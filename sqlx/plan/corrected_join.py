@@ -2,7 +2,7 @@
 
 Its result is a table: each row of it belongs to one row of the stream, and changes with the versions that answer it.
 
-Source: KIP-914 (out-of-order versions and earlier join results), semantics.md 2, 6, C.
+Source: KIP-914 ("Attempt 2": older results are made right), semantics.md 2, 6, C.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs
 from sqlx.plan.nodes import CorrectedJoin, Deduplicate, KeyedJoin, Operator, TableLookup
-from sqlx.plan.table_reads import KeyColumn, ShownTable
+from sqlx.plan.table_reads import ROW_OF_STREAM, KeyColumn, ShownTable
 from sqlx.plan.updates import carried_by, order_of, update_columns
 from sqlx.sql.expressions import Conjunct
 from sqlx.sql.structure import Join
 from sqlx.sql.tokens import Span, tokenize
 
-_OWN = "the row of the stream that a result belongs to"
 _BY_ARRIVAL: dict[type[Operator], str] = {
     TableLookup: "a plain join with an upsert table shows the row of the moment, which later rows do not correct",
     Deduplicate: "DEDUPLICATE keeps a row by when it arrived, and what was let through is not taken back",
@@ -53,7 +52,8 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         super().read()
         options, clause = self.clause.options, self.clause
         if self.direction not in (None, "backward"):
-            self._refuse("it takes versions of the past alone", options.get("DIRECTION") or clause.time or clause.head)
+            span = options.get("DIRECTION") or clause.time or clause.head
+            self._refuse("versions of the past are taken, and no others", span)
         if clause.grace_us is not None:
             self._refuse("results do not wait: they go out at once and are corrected", options["GRACE PERIOD"])
         if clause.known is not None:
@@ -93,7 +93,7 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         """The key of the result, which no column shows."""
         if self.left is not None:
             return self.left.keys
-        return tuple(KeyColumn(frozenset(), label=_OWN) for _ in range(max(1, len(self.parts.left_keys)) + 1))
+        return tuple(KeyColumn(frozenset(), label=ROW_OF_STREAM) for _ in range(max(1, len(self.parts.left_keys)) + 1))
 
     def _check_own(self, written: str) -> None:
         """Of a row whose results are corrected the key and the time stay: they are of the stream's own columns.

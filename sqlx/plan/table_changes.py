@@ -25,7 +25,7 @@ from sqlx.plan.keyed_join import live_retention_us, retention_notes
 from sqlx.plan.live_reads import row_item
 from sqlx.plan.nodes import Result, Source, TableChanges
 from sqlx.plan.select_list import select_items
-from sqlx.plan.table_reads import KeyColumn, ShownTable, TableQuery
+from sqlx.plan.table_reads import ROW_OF_STREAM, KeyColumn, ShownTable, TableQuery
 from sqlx.plan.updates import carried_by, order_of, update_columns
 from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, QueryTail, Relation
@@ -94,6 +94,9 @@ def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -
     emit = tail.emit
     missing = [key for key, found in zip(table.keys, places, strict=True) if not found]
     if missing and not (emit is not None and (emit.kind, emit.shape) == ("corrections", "changelog")):
+        if missing[0].label == ROW_OF_STREAM:
+            span = tail.emit.options.get("AS", tail.emit.head) if tail.emit is not None else Span(0, 1)
+            raise BindError("EMIT.NO_KEY", context.text, span.pair)
         span = block.select or Span(0, 1)
         raise UnsupportedError("EMIT.KEY_NOT_SELECTED", context.text, span.pair, key=missing[0].shown)
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"

@@ -22,6 +22,8 @@ from sqlx.sql.structure import Block, EmitClause, Join, Level, Relation
 from sqlx.sql.tokens import Token
 
 Names = frozenset[tuple[str, str]]
+#: What messages call the key of results that are corrected: no column shows it.
+ROW_OF_STREAM = "the row of the stream that a result belongs to"
 
 
 @dataclass(frozen=True)
@@ -196,11 +198,12 @@ class TableBlocks:
         if block.pipe or block.select is None or len(block.items) != 1 or block.span.start in self._versions:
             return False
         item = block.items[0]
-        if self.corrections is None and any(join.as_of is not None for join in item.joins):
-            return False
         plain = [join.relation for join in item.joins if join.as_of is None]
-        begins = self.is_stream_first(block) or self._is_table(item.relation, block.level)
-        return begins and all(self._is_table(relation, block.level) for relation in plain)
+        if not self.is_stream_first(block):
+            if len(plain) < len(item.joins):
+                return False
+            plain.append(item.relation)
+        return all(self._is_table(relation, block.level) for relation in plain)
 
     def is_stream_first(self, block: Block) -> bool:
         """Whether the results that a block corrects are of the rows of a stream."""

@@ -60,6 +60,11 @@ QUERIES = {
         "SELECT n, count(*)"
         " FROM (SELECT rw, name, count(*) AS n FROM qv JOIN gn ON qv.qw = gn.w GROUP BY ALL) GROUP BY n",
     ),
+    "mixed": (
+        "SELECT s.v, r.w, g.name, q.w AS x FROM s LEFT JOIN r AS OF s.ts ON s.k = r.k LEFT JOIN g ON r.w = g.w"
+        " JOIN q AS OF s.ts ON s.f = q.f",
+        "SELECT v, rw, name, qw FROM qv LEFT JOIN gn ON qv.rw = gn.w WHERE qw IS NOT NULL",
+    ),
     "tables": (
         "SELECT r.k, r.w, g.name FROM r JOIN g ON r.w = g.w",
         "SELECT k, w, name"

@@ -3,7 +3,7 @@
 Stream rows are kept as long as a version may come that changes their answer: until the history retention refuses one of
 their time. What changed goes out as an update, the result before and the result now.
 
-Source: KIP-914 ("Rejected Alternatives", what out-of-order versions do to earlier results), semantics.md 2, 6, C.
+Source: KIP-914 ("Attempt 2": older results are made right), semantics.md 2, 6, C.
 """
 
 from __future__ import annotations

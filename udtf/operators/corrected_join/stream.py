@@ -342,7 +342,7 @@ class CorrectedJoinStream:
     def _is_same(self, given: NDArray[np.int64], versions: StreamVersions) -> NDArray[np.bool_]:
         """Where the version is another one, and shows the same."""
         same: NDArray[np.bool_] = (given[:, OLD] >= 0) == (given[:, NEW] >= 0)
-        if self.config.with_reason:
+        if self.config.with_reason and self.config.is_left:  # an inner join shows nothing where there is no match
             same &= given[:, OLD_REASON] == given[:, NEW_REASON]
         both = np.flatnonzero(same & (given[:, OLD] >= 0))
         names = self.config.right_columns
