@@ -25,6 +25,7 @@ from sqlx.cli.demo import (
     updates,
     window_counts,
     write_replay,
+    write_tables,
 )
 from sqlx.cli.jinja import render_file
 from sqlx.cli.output import fetch
@@ -70,7 +71,7 @@ def oracle(data: Path) -> duckdb.DuckDBPyConnection:
 def answers(spark: SparkSession, name: str, data: Path) -> list[list[dict[str, Any]]]:
     """The rows of each query of a story."""
     found = []
-    for statement in split(render_file(STORIES / name, {"data": str(data)}).text, name):
+    for statement in split(render_file(STORIES / name, {"data": str(data), "files": "1"}).text, name):
         frame = spark.sql(statement.text)
         if is_query(statement.text):
             found.append([row.asDict() for row in frame.collect()])
@@ -297,3 +298,24 @@ def test_a_day_is_drawn(spark: SparkSession, tmp_path: Path) -> None:
             spark.catalog.dropTempView(view)
     assert found == [(10, 10.67, 1), (10, 11.33, 2)]
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("story", ["delay_per_model", "delay_to_the_west"])
+def test_tables_that_change_add_up_to_the_batch_answer(spark: SparkSession, data: Path, story: str) -> None:
+    source = source_folder()
+    assert source is not None
+    write_tables(source, data)
+    *_, verdicts = answers(spark, f"tables/{story}.sql", data)
+    spark.sql(f"DROP TABLE {story}")
+    (only,) = verdicts
+    assert only["verdict"] == "equal"
+    where = "AND tzone = 'America/Los_Angeles'" if story == "delay_to_the_west" else ""
+    last = f"""
+        SELECT count(*) FROM (
+          SELECT arg_max(struct_pack(tail, dest, delay := delay_minutes), heard_at) AS flight
+          FROM '{data}/tables/jfk_departures/*.parquet' GROUP BY flight
+        ) JOIN '{data}/tables/planes/*.parquet' p ON flight.tail = p.tail
+          LEFT JOIN '{data}/tables/airports/*.parquet' a ON flight.dest = a.faa
+        WHERE flight.delay IS NOT NULL {where}"""
+    assert duckdb.sql(last).fetchall() == [(only["flights"],)]

@@ -8,7 +8,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sqlx.cli.demo import ACTS, STORIES, missing_files, prepare, replay_rows, source_folder, title, write_replay
+from sqlx.cli.demo import (
+    ACTS,
+    STORIES,
+    TABLES,
+    missing_files,
+    prepare,
+    replay_rows,
+    source_folder,
+    title,
+    write_replay,
+    write_tables,
+)
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +98,18 @@ def test_what_was_cut_is_not_cut_again(data: Path, replay: Path) -> None:
 @pytest.mark.parametrize("act", ACTS)
 def test_every_story_says_what_it_is_about(act: str) -> None:
     assert title(STORIES / act).endswith((".", "?"))
+
+
+def test_planes_are_known_before_their_first_flight_but_for_every_fiftieth(data: Path) -> None:
+    source = source_folder()
+    assert source is not None
+    write_tables(source, data)
+    folder = data / TABLES
+    assert [replay_rows(data, name, TABLES) for name in ("jfk_departures", "planes", "airports")] == [26923, 3322, 1458]
+    left_at = "time_hour + to_minutes(minute + coalesce(dep_delay, 0))"
+    first = f"SELECT tailnum, min({left_at}) AS first FROM '{data}/flights.parquet' GROUP BY tailnum"
+    late = duckdb.sql(
+        f"SELECT p.heard_at > f.first, count(*) FROM '{folder}/planes/*.parquet' p "
+        f"JOIN ({first}) f ON p.tail = f.tailnum GROUP BY 1 ORDER BY 1"
+    )
+    assert late.fetchall() == [(False, 3256), (True, 66)]
