@@ -6,6 +6,7 @@
 | `expired` | table rows refused as older than the history retention |
 | `null_key`, `null_time`, `future` | rows refused for that reason |
 | `matched`, `unmatched` | answers of a join; `unmatched_<reason>` splits the latter (semantics.md C5) |
+| `corrected` | results that a late version changed |
 | `buffered_rows`, `buffered_bytes` | what waits now (gauges) |
 | `evicted_early` | rows a full buffer gave out before their time |
 | `records`, `emitted` | rows or updates that came, changes that went out |

@@ -70,9 +70,10 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         plain, further = super().build(name)
         left = tuple(name for name in plain.config.left_columns if name != "__event_time")
         columns = tuple(column for column in plain.columns if column.name == "__reason" or column.name[:2] != "__")
+        config = replace(plain.config, left_columns=left, name="corrected_join")
         node = CorrectedJoin(
-            name, plain.left, plain.right, replace(plain.config, left_columns=left), columns, plain.table,
-            plain.late_to, plain.common_sequence, plain.left_names, plain.right_names, plain.places,
+            name, plain.left, plain.right, config, columns, plain.table, plain.late_to,
+            plain.common_sequence, plain.left_names, plain.right_names, plain.places,
             is_changed=self.left is not None,
         )  # fmt: skip
         if self.inputs.arrival is not None:

@@ -87,9 +87,9 @@ def _operator(node: Operator, number: int, tasks: int) -> list[str]:
         return lines
     if node.common_sequence:
         lines.append("    inputs interleave by their common SEQUENCE BY: the answer does not depend on micro-batches")
-    elif isinstance(node, TableJoin):
+    elif isinstance(node, (CorrectedJoin, TableJoin)):
         lines.append(
-            "    updates of both sides interleave by event time within a micro-batch; what they add up to is the same"
+            "    both sides interleave by event time within a micro-batch; what the changes add up to is the same"
             " wherever these are cut"
         )
     else:

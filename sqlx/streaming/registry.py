@@ -125,6 +125,8 @@ class Totals:
             {name for counters in self.observed.values() for name in counters if name.startswith("unmatched_")}
         )
         yield from ((name, str(self.sum(name))) for name in names)
+        if any(name.rpartition("_")[0].endswith("corrected_join") for name in self.observed):
+            yield "corrected", str(self.sum("corrected"))
         if any("malformed" in counters for counters in self.observed.values()):
             yield "malformed", str(self.sum("malformed"))
         for name in ("buffered_rows", "buffered_bytes"):
