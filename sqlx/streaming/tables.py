@@ -184,8 +184,10 @@ class StreamTable:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Its columns."""
-        return columns_of(self.spark.table(self.name.text).schema)
+        """Its columns. Spark keeps what it read of a table of files for the next reader, who is to see new ones."""
+        schema = self.spark.table(self.name.text).schema
+        self.spark.catalog.refreshTable(self.name.text)
+        return columns_of(schema)
 
     def has_files(self, location: str = "") -> bool:
         """Whether a stream has written files to its place."""

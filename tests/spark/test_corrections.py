@@ -13,6 +13,8 @@ from tests.harness.slt_live import SETTINGS, check_live, run_live
 from tests.properties.test_corrections import DEFINITIONS, KEYS, QUERIES, Record, expected
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 GATE = "deep"
@@ -62,3 +64,32 @@ def test_states_read_again_add_up_to_the_answer(spark: SparkSession, seed: int) 
     conf = {**SETTINGS, "sqlx.stream.cache_bytes": "0"}
     answer = run_live(spark, read_script(DEFINITIONS + text), arrived, [*cuts, 44], text, tasks=3, conf=conf)
     assert summed(answer.rows) == expected(over_all, arrived)
+
+
+def test_what_is_refused_after_a_second_start_is_seen_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The start looks at the table of LATE TO, and Spark keeps what it has read of a table of files."""
+
+    def arrives(name: str, rows: str, columns: str) -> None:
+        frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t ({columns})")
+        frame.coalesce(1).write.mode("append").parquet(str(tmp_path / name))
+
+    arrives("s", "(1, 'a', timestamp_seconds(3000))", "id, k, ts")
+    arrives("r", "('a', 1, timestamp_seconds(0)), ('a', 2, timestamp_seconds(2700))", "k, w, ts")
+    spark.sql(f"CREATE TEMPORARY STREAM late_s USING parquet OPTIONS (path '{tmp_path}/s') TIMESTAMP BY ts")
+    spark.sql(
+        f"CREATE TEMPORARY VERSIONED TABLE late_r USING parquet OPTIONS (path '{tmp_path}/r') KEYS (k) TIMESTAMP BY ts"
+        " HISTORY RETENTION INTERVAL 10 MINUTES LATE TO refused_versions"
+    )
+    statement = (
+        "CREATE STREAMING TABLE corrected_twice TASKS 1 TRIGGER (AVAILABLE NOW) AS"
+        " SELECT s.id, r.w FROM late_s s JOIN late_r r AS OF s.ts ON s.k = r.k EMIT CORRECTIONS"
+    )
+    spark.sql(statement)
+    arrives("r", "('a', 9, timestamp_seconds(60)), ('a', 3, timestamp_seconds(2900))", "k, w, ts")
+    spark.sql(statement)
+    found = spark.table("corrected_twice").collect()
+    refused = spark.table("refused_versions").selectExpr("w", "_reason", "_operator").collect()
+    for table in ("corrected_twice", "refused_versions"):
+        spark.sql(f"DROP TABLE {table}")
+    assert sorted(map(tuple, found)) == [(1, 2, "insert"), (1, 2, "update_before"), (1, 3, "update_after")]
+    assert [tuple(row) for row in refused] == [(9, "expired", "corrected_join")]
