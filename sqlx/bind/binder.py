@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from catalog.entries import Column, Entry
-from sqlx.sql.tokens import quoted
+from sqlx.sql.tokens import Span, quoted
 
 # What a live row carries along beside its columns: its event time, and its place in the order of arrival.
 #
@@ -173,6 +173,14 @@ class Binder(Protocol):
 
     def insert_target(self, entry: Entry) -> str | None:
         """The data table into which INSERT INTO the definition appends; None where rows cannot be inserted."""
+        ...
+
+    def state_relation(self, name: str, text: str, span: Span) -> str:
+        """A relation of what a streaming query keeps, by the query's name or its checkpoint.
+
+        Raises:
+            TemporalSqlError: there is no such query, or it keeps nothing that could be read here.
+        """
         ...
 
     def names(self) -> tuple[str, ...]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from sqlx.bind.binder import RowOrder, is_row_key
+from sqlx.bind.binder import is_row_key
 from sqlx.errors import UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs
-from sqlx.plan.nodes import CorrectedJoin, Deduplicate, KeyedJoin, Operator, TableLookup
+from sqlx.plan.nodes import CorrectedJoin, Deduplicate, Operator, TableLookup
 from sqlx.plan.table_reads import ROW_OF_STREAM, KeyColumn, ShownTable
-from sqlx.plan.updates import carried_by, order_of, update_columns
+from sqlx.plan.updates import order_of, update_columns
 from sqlx.sql.expressions import Conjunct
 from sqlx.sql.structure import Join
 from sqlx.sql.tokens import Span, tokenize
@@ -83,12 +83,6 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
             node = replace(node, columns=(*columns, *update_columns(kept, keys)))
         return node, further
 
-    def carried(self, node: KeyedJoin, alias: str) -> RowOrder | None:
-        """What the rows of the result carry along."""
-        if self.inputs.arrival is None:
-            return None
-        return carried_by(node.columns, alias, is_sequence=node.common_sequence)
-
     @property
     def keys(self) -> tuple[KeyColumn, ...]:
         """The key of the result, which no column shows."""
@@ -118,7 +112,9 @@ def check_corrected(context: Context) -> None:
         UnsupportedError: `UNSUPPORTED.EMIT_CORRECTIONS`: what an operator gave depends on when rows arrived.
     """
     emit = context.tables.corrections
-    for node in context.nodes.values() if context.streaming else ():
+    if emit is None or not context.streaming:
+        return
+    for node in context.nodes.values():
         reason = _BY_ARRIVAL.get(type(node)) if isinstance(node, Operator) else None
-        if emit is not None and reason is not None:
+        if reason is not None:
             raise UnsupportedError("UNSUPPORTED.EMIT_CORRECTIONS", context.text, emit.head.pair, reason=reason)

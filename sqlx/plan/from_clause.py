@@ -28,12 +28,12 @@ from sqlx.plan.table_changes import read_table
 from sqlx.plan.table_join import TableJoinBuilder, merged_columns
 from sqlx.plan.table_lookup import TableLookupBuilder
 from sqlx.plan.table_reads import ShownTable
+from sqlx.plan.updates import carried_by
 from sqlx.sql.structure import Block, FromItem, Join, Level, Relation
 from sqlx.sql.tokens import Span
 from sqlx.sql.windows import bounded_windows
 
 Builder = AsOfJoinBuilder | TableLookupBuilder | TableJoinBuilder
-_STREAM = "a stream"
 NewBuilder = Callable[[Context, Join, Inputs], Builder]
 
 
@@ -174,8 +174,8 @@ class FromCompiler:
         seen = (*inputs.left, RelationScope(inputs.right_name, columns, merged=merged))
         seen, own = (merging.seen(seen), merging.columns) if merging is not None else (seen, ())
         if isinstance(builder, (CorrectedJoinBuilder, TableJoinBuilder)):
-            carried = builder.carried(node, f"__sqlx_op{number}")
-            self.table = ShownTable(node.table, builder.keys, seen, carried=carried)
+            carried = carried_by(node.columns, f"__sqlx_op{number}", is_sequence=node.common_sequence)
+            self.table = ShownTable(node.table, builder.keys, seen, carried=carried if context.carries else None)
         self.joins = [s for s in self.joins if not covered.start <= s.span.start < covered.end]
         self.joins.append(ReplacedJoin(covered, number, (*node.columns, *own), seen, item is self.block.items[0]))
         return [FromRelation(relation) for relation in seen]
@@ -250,8 +250,8 @@ class FromCompiler:
         for join in item.joins:
             self.arrival = known.carried
             if join.as_of is not None:
-                left = None if join is item.joins[0] and known.name == _STREAM else known
-                relations = self._as_of(item, join, relations, partial(CorrectedJoinBuilder, left=left, own=own))
+                corrected = partial(CorrectedJoinBuilder, left=known if known.keys else None, own=own)
+                relations = self._as_of(item, join, relations, corrected)
                 known = self.table
                 continue
             right = self._table(join.relation)
@@ -261,10 +261,10 @@ class FromCompiler:
         return known
 
     def _stream(self, item: FromItem) -> ShownTable:
-        """Read the stream whose rows the results of a block belong to."""
+        """Read the stream whose rows the results of a block belong to; as a table it has no key."""
         (known,) = self._relation(item.relation)
         carried = self.context.live.row_order_of(item.relation)
-        return ShownTable(_STREAM, (), (known.visible,), carried=carried)
+        return ShownTable(item.relation.given_name, (), (known.visible,), carried=carried)
 
     def _table(self, relation: Relation) -> ShownTable:
         """Read a table: a definition by its changes, a query as it was compiled."""

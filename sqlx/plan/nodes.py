@@ -267,12 +267,24 @@ class TableJoin(KeyedJoin):
 
     Attributes:
         keys: where columns of the result are its key: their place, and which column of the key they are.
+        keeps: of each side whether it is a definition as it is, by its key: live, the join keeps that table itself.
     """
 
     keeps_table: ClassVar[bool] = True
 
     config: TableJoinConfig
     keys: tuple[tuple[int, int], ...] = ()
+    keeps: tuple[bool, bool] = (False, False)
+
+    @property
+    def kept_tables(self) -> tuple[TableChanges | None, TableChanges | None]:
+        """Of each side the definition that the join keeps itself."""
+        left, right = (
+            next(iter(tables_read(side))) if kept else None for side, kept in zip(self.inputs, self.keeps, strict=True)
+        )
+        assert left is None or isinstance(left, TableChanges)
+        assert right is None or isinstance(right, TableChanges)
+        return left, right
 
     @property
     def matched(self) -> str:

@@ -5,17 +5,17 @@ Source: KIP-914 ("table-table joins"), semantics.md 8, 9, A.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from catalog.entries import Column
-from sqlx.bind.binder import RowOrder
 from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs, KeyedJoinBuilder
-from sqlx.plan.nodes import Fragment, KeyedJoin, TableJoin
+from sqlx.plan.nodes import Fragment, TableJoin
 from sqlx.plan.table_reads import KeyColumn, ShownTable
-from sqlx.plan.updates import carried_by, order_of, update_columns
+from sqlx.plan.updates import order_of, update_columns
 from sqlx.sql.expressions import Conjunct
 from sqlx.sql.structure import Join
 from sqlx.sql.tokens import quoted, tokenize
@@ -88,7 +88,12 @@ class TableJoinBuilder(KeyedJoinBuilder):
         if self.left.carried is not None and self.right.carried is not None:
             left_side.add(self.left.carried.named)
             right_side.add(self.right.carried.of(self.inputs.right_name).named)
+        written = dict(left_side.items), dict(right_side.items)
         self.cast_keys(left_side, right_side)
+        keeps_right = self._keeps(self.right, self.parts.right_keys, written[1] == right_side.items)
+        keeps_left = not self._is_foreign and self._keeps(
+            self.left, self.parts.left_keys, written[0] == left_side.items
+        )
         left, right = left_side.fragment(), right_side.fragment()
         self.check_carried(left, right)
         config = TableJoinConfig(
@@ -104,6 +109,7 @@ class TableJoinBuilder(KeyedJoinBuilder):
         node = TableJoin(
             name, left, right, config, columns, f"{self.left.name} and {self.right.name}",
             common_sequence=is_common, left_names=left_names, right_names=right_names, keys=self._places(),
+            keeps=(keeps_left, keeps_right),
         )  # fmt: skip
         if self.left.carried is not None:
             kept = order_of(left, is_sequence=True)[:1] if is_common else ()
@@ -111,11 +117,11 @@ class TableJoinBuilder(KeyedJoinBuilder):
             node = replace(node, columns=(*columns, *update_columns(kept, keys)))
         return node, tuple(self.parts.further)
 
-    def carried(self, node: KeyedJoin, alias: str) -> RowOrder | None:
-        """What the rows of the result carry along."""
-        if self.left.carried is None:
-            return None
-        return carried_by(node.columns, alias, is_sequence=node.common_sequence)
+    def _keeps(self, side: ShownTable, keys: Sequence[str], as_written: bool) -> bool:
+        """Whether a side shows a definition as it is, and they meet by its key and nothing else, in its own types."""
+        met = [self._key(side, expression) for expression in keys]
+        by_key = as_written and None not in met and len(met) == len(set(met)) == len(side.keys)
+        return by_key and side.read is not None and not side.read.shows_every_update
 
     def _is_common(self, left: Fragment, right: Fragment) -> bool:
         """Whether both sides have a SEQUENCE BY of one type, by which their updates interleave."""

@@ -58,6 +58,7 @@ def dataset(spark: SparkSession, plan: Any) -> Any:
 
 _NAMED = ("__as_of", "__time", "__seq")
 _SEPARATOR = "\x01"
+_AS_IT_IS = re.compile(r"(?P<source>(?P<name>\w+)#\d+)L?")
 _COLUMN = re.compile(r"(?P<source>\S+#\d+)L? AS (?P<name>\w+)#\d+L?")
 
 
@@ -112,6 +113,25 @@ def live_copies(rows: DataFrame, needed: Sequence[str]) -> dict[str, str]:
     sources = _sources(state.optimizer().execute(rows._jdf.queryExecution().analyzed()))
     names = sorted(rows.columns, key=lambda name: not name.startswith(tuple(needed)))
     return _same(names, sources, lambda name: not name.startswith(tuple(needed)))
+
+
+def renamed_only(rows: DataFrame) -> dict[str, str] | None:
+    """Per column of a live frame the column that it is of what a worker gave; None where anything else is done to it.
+
+    Args:
+        rows: a query over a frame that `mapInArrow` made.
+    """
+    state = rows.sparkSession._jsparkSession.sessionState()
+    plan = state.optimizer().execute(rows._jdf.queryExecution().analyzed())
+    if plan.getClass().getSimpleName() != "Project" or not plan.child().getClass().getSimpleName().startswith("MapIn"):
+        return None
+    found: dict[str, str] = {}
+    for text in str(plan.projectList().mkString(_SEPARATOR)).split(_SEPARATOR):
+        column = _COLUMN.fullmatch(text) or _AS_IT_IS.fullmatch(text)
+        if column is None:
+            return None
+        found[column["name"]] = column["source"].partition("#")[0]
+    return found if set(found) == set(rows.columns) else None
 
 
 def _same(names: Sequence[str], sources: dict[str, str], may_go: Callable[[str], bool]) -> dict[str, str]:

@@ -32,7 +32,8 @@ from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import dataset, query_frame, with_relations
 from sqlx.spark.stream import Followed, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
-from sqlx.sql.tokens import quoted
+from sqlx.sql.tokens import Span, quoted
+from udtf.spark.kept import Stateful
 from udtf.spark.tasks import configured_tasks
 from udtf.stream.interleave import AT, LANE
 
@@ -320,6 +321,10 @@ class SparkBinder:
         self._refusal: Exception | None = None
         self.live_frames: dict[str, DataFrame] = {}
         self._live: dict[str, LiveRead] = {}
+        #: Makes a relation of what a query keeps, see `state_relation`.
+        self.state: Callable[[str, str, Span], str] | None = None
+        #: Operators in the queries behind the definitions that were read live.
+        self.stateful: tuple[Stateful, ...] = ()
         #: Of the function whose body is compiled; None where it is called, and any name may be one.
         self.parameters: frozenset[str] | None = frozenset()
 
@@ -391,6 +396,7 @@ class SparkBinder:
         within, tasks = entry.name.replace("`", "").replace(".", "_"), configured_tasks(self.spark)
         if not reads_changes(plan.root):
             lowered = lower_stream(plan, self.spark, binder.live_frames, tasks, within=within)
+            self.stateful += (*binder.stateful, *lowered.stateful)
             return _without_late(lowered).frame
         if not entry.is_table:
             reason = "its query reads a table that changes, and the rows of a stream do not"
@@ -403,6 +409,7 @@ class SparkBinder:
             reason = f"a table that is derived from a table has its key: {keys}"
             raise NotLiveError(reason)
         followed, lowered = lower_updates(plan, self.spark, binder.live_frames, tasks, within)
+        self.stateful += (*binder.stateful, *lowered.stateful)
         _without_late(lowered)
         return followed
 
@@ -420,6 +427,12 @@ class SparkBinder:
     def insert_target(self, entry: Entry) -> str | None:
         """The data table beside a definition of columns only."""
         return self.catalog.insert_target(entry)
+
+    def state_relation(self, name: str, text: str, span: Span) -> str:
+        """A view of what the query keeps; without a session that holds views it cannot be read."""
+        if self.state is None:
+            raise UnsupportedError("UNSUPPORTED.STATE_HERE", text, span.pair)
+        return self.state(name, text, span)
 
     def names(self) -> tuple[str, ...]:
         """Tables and views of the current database, and temporary ones."""

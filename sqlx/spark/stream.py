@@ -6,16 +6,19 @@ whose operators refuse rows TO a table is run batch by batch (`foreachBatch`), s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
+from catalog.entries import Column as NamedColumn
 from sqlx.bind.binder import ROW, RowOrder, is_order, is_row_order
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import (
@@ -36,22 +39,22 @@ from sqlx.plan.nodes import (
 )
 from sqlx.plan.operators import function_of
 from sqlx.plan.subquery_text import stands_in
-from sqlx.plan.updates import kept_orders, updates_in
+from sqlx.plan.updates import TableGiver, kept_orders, updates_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
-from sqlx.spark.batch import live_copies, query_frame
+from sqlx.spark.batch import live_copies, query_frame, renamed_only
 from sqlx.spark.workers import check_workers
-from udtf.columns.updates import key_columns
+from udtf.columns.arrays import can_hash
+from udtf.columns.updates import key_columns, order_columns, payload_columns
 from udtf.logic import StreamLogic
 from udtf.operators.table_aggregate.logic import is_compiled
 from udtf.operators.table_join.layout import between
 from udtf.spark import logics
-from udtf.spark.stream import rows_of, stream_operator
+from udtf.spark.kept import Stateful
+from udtf.spark.stream import HandedOver, Made, rows_of, stream_operator, unpacking
 from udtf.spark.tasks import stream_conf
-from udtf.spark.updates import SIDES, changes, left_updates, paired
-from udtf.stream.spec import COUNTERS, TABLE_COUNTERS, StreamSpec
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from udtf.spark.updates import SIDES, changes, changes_at_once, left_updates, paired
+from udtf.stream.handover import Handover
+from udtf.stream.spec import CORRECTED_COUNTERS, COUNTERS, TABLE_COUNTERS, StreamSpec
 
 # Refused rows of live operators on their way to the tables of LATE TO (semantics.md B7).
 
@@ -219,17 +222,47 @@ def put_together(rows: DataFrame, result: Result) -> DataFrame:
     return updates.withColumns({**keys, "__gone": _gone(names, row, result.keys)}).drop(*dropped)
 
 
-def changes_of(rows: DataFrame, result: Result) -> DataFrame:
-    """Rows of updates that a query shows, with its hidden column, as rows that end in `_change_type`."""
-    names = [name for name in rows.columns if name != ROW]
-    fields = cast(StructType, rows.schema[ROW].dataType).names
-    numbered = rows.toDF(*[name if name == ROW else f"c{n}" for n, name in enumerate(rows.columns)])
-    own = [name for name in numbered.columns if name != ROW]
-    hidden = [F.col(f"{ROW}.{name}").alias(f"__{name}") for name in fields if name.startswith("o")]
-    flat = numbered.select(*own, *hidden)
-    shown = StructType([*flat.schema.fields[: len(own)], StructField(CHANGE_TYPE, StringType())])
-    make = partial(changes, result.shape, len(own), result.keys)
-    return flat.mapInArrow(make, shown).toDF(*names, CHANGE_TYPE)
+@dataclass(frozen=True)
+class Shown:
+    """What a query shows of rows of updates, with what says which update each is of.
+
+    Attributes:
+        names: of the columns of the result.
+        rows: those columns as `c0 ..`, and the last order column.
+    """
+
+    names: tuple[str, ...]
+    rows: DataFrame
+
+    @staticmethod
+    def of(shown: DataFrame) -> Shown:
+        """Of the rows of the query, with its hidden column."""
+        fields = cast(StructType, shown.schema[ROW].dataType).names
+        numbered = shown.toDF(*[name if name == ROW else f"c{n}" for n, name in enumerate(shown.columns)])
+        last = [name for name in fields if name.startswith("o")][-1]  # it says which update a row is of
+        own = [name for name in numbered.columns if name != ROW]
+        names = tuple(name for name in shown.columns if name != ROW)
+        return Shown(names, numbered.select(*own, F.col(f"{ROW}.{last}").alias(f"__{last}")))
+
+    @cached_property
+    def renamed(self) -> dict[str, str] | None:
+        """Per column the one that it is of what a worker makes, where the query does but name columns."""
+        return renamed_only(self.rows)
+
+    def changes(self, result: Result, made: Made | None) -> DataFrame:
+        """The rows as changes, which end in `_change_type`.
+
+        Args:
+            result: what the result is.
+            made: how the rows that the query reads are made, where it does but name columns: it is not run then.
+        """
+        how = result.shape, len(self.names), result.keys
+        fields = self.rows.schema.fields[: len(self.names)]
+        schema = StructType([*fields, StructField(CHANGE_TYPE, StringType())])
+        if made is None or self.renamed is None:
+            return Made(self.rows, partial(changes, *how)).frame(schema).toDF(*self.names, CHANGE_TYPE)
+        at_once = partial(changes_at_once, made.make, tuple(self.renamed.items()), *how)
+        return Made(made.source, at_once).frame(schema).toDF(*self.names, CHANGE_TYPE)
 
 
 def as_changes(updates: DataFrame, shape: str) -> DataFrame:
@@ -268,7 +301,9 @@ def waiting(updates: DataFrame, n_keys: int) -> DataFrame:
     bounds = [F.unix_micros(F.col(name)) for name in _BOUNDS if name in updates.columns]
     named = [column.alias(f"__k{n}") for n, column in enumerate([*keys, *bounds])]
     orders = [name for name in updates.columns if is_order(name)]
-    return updates.select(*named, F.col("__event_time").alias("__time"), "__old", "__new", "__gone", *orders)
+    schema = cast(StructType, updates.schema["__new"].dataType).toNullable()  # without a row nothing in it is there
+    sides = [F.col(name).cast(schema).alias(name) for name in ("__old", "__new", "__gone")]
+    return updates.select(*named, F.col("__event_time").alias("__time"), *sides, *orders)
 
 
 def waited_schema(waits: StructType) -> StructType:
@@ -295,6 +330,7 @@ class LiveQuery:
         read_by_root: the frames that the query around the operators reads, by name.
         conf: the settings that it wants when it starts.
         fingerprint: what its operators, TASKS and state are, as text.
+        stateful: the operators that keep state of ours, and how its columns are called.
         late: the tables of its LATE TO clauses.
         fat: with late rows, the frame whose micro-batches hold results and late rows; rows: from a micro-batch of it
             to the result.
@@ -306,6 +342,7 @@ class LiveQuery:
     read_by_root: Mapping[str, DataFrame]
     conf: dict[str, str]
     fingerprint: str
+    stateful: tuple[Stateful, ...] = ()
     late: tuple[LateOutput, ...] = ()
     fat: DataFrame | None = None
     rows: Callable[[DataFrame], DataFrame] | None = None
@@ -400,14 +437,20 @@ class StreamLowering:
         self.fat: dict[str, DataFrame] = {}
         self.waits: dict[str, StructType] = {}
         self.fingerprints: list[str] = [f"TASKS {tasks}"]
+        self.stateful: list[Stateful] = []
+        self.handed_over: set[str] = set()
+        self._is_followed = False
+        self.shown: Shown | None = None
 
     def lower(self) -> LiveQuery:
         """All operators, inputs first, then the query around them."""
         operators = self.plan.operators()
         if operators:
             check_workers(self.spark, is_live=True)
+        kept = {table.name for node in operators for table in _kept_tables(node) if table is not None}
         for node in operators:
-            self.frames[node.name] = self._operator(node)
+            if node.name not in kept or len(self._readers(node)) > 1:
+                self.frames[node.name] = self._operator(node)
         late = self._late(operators)
         shows_changes = self.plan.result.shape != "append"
         return LiveQuery(
@@ -416,6 +459,7 @@ class StreamLowering:
             read_by_root={_CHANGES: self._changes()} if shows_changes else _read_by(self.plan.root, self.frames),
             conf=stream_conf(self.spark, self.tasks) if operators else {},
             fingerprint=" ".join("; ".join([self.plan.root.sql, *self.fingerprints]).split()),
+            stateful=tuple(self.stateful),
             late=late,
             fat=self.fat[operators[-1].name] if late else None,
             rows=self._rows_of_batch if late else None,
@@ -424,6 +468,7 @@ class StreamLowering:
 
     def lower_updates(self) -> tuple[Followed, LiveQuery]:
         """See the function of this name."""
+        self._is_followed = True
         lowered = self.lower()
         node = self.plan.operators()[-1]
         updates = self._shown(node, self.plan.root, self.frames[node.name])
@@ -441,8 +486,14 @@ class StreamLowering:
             return as_changes(updates, result.shape)
         if isinstance(node, Aggregation):
             return as_changes(self._shown(node, self.plan.root, updates), result.shape)
-        frames = _read_by(self.plan.root, {**self.frames, node.name: updates})
-        return changes_of(query_frame(self.plan.root.sql, self.spark, frames), result)
+        if self.shown is None:
+            frames = _read_by(self.plan.root, {**self.frames, node.name: updates})
+            return Shown.of(query_frame(self.plan.root.sql, self.spark, frames)).changes(result, None)
+        fat = self.fat[node.name] if batch is None else batch
+        assert isinstance(node, TableGiver), "nothing else gives rows of updates"
+        return self.shown.changes(
+            result, _making(node, fat, self.tasks, self._emit_order(node), self._shows(node, None))
+        )
 
     def _shown(self, table: Operator, query: Fragment, updates: DataFrame) -> DataFrame:
         """The updates of a table with what a query shows of them; a row that is deleted keeps its key."""
@@ -467,12 +518,21 @@ class StreamLowering:
         if isinstance(node, Aggregation) and strategy_of(node, self.plan.text, self.strategy) == "native":
             self.fingerprints.append(f"{node.input.sql} | {node.config} native")
             return native_aggregation(node, self._input(node, node.input))
-        inputs = [self._input(node, side) for side in node.inputs]
+        inputs = [
+            self._handed_over(side) or self._input(node, side) if table is None else self._kept_input(side, table)
+            for side, table in zip(node.inputs, _kept_tables(node), strict=True)
+        ]
         if isinstance(node, Aggregation):
-            inputs = [inputs[0].drop("__event_time")]
-        spec = self._spec(node)
+            inputs = [one if isinstance(one, HandedOver) else one.drop("__event_time") for one in inputs]
+        narrow, spec = _narrowed(inputs, self._spec(node))
+        spec = replace(spec, hands_over=self._handover(node, inputs[0]))
+        self.shown = self._shown_at_end(node, inputs[0])
+        spec = replace(spec, shows=self._shows(node, spec.hands_over))
         self.fingerprints.append(spec.fingerprint)
-        self.fat[node.name] = _narrow_operator(inputs, spec)
+        self.stateful.append(Stateful(spec, names_of(node)))
+        self.fat[node.name] = stream_operator(narrow, spec)
+        if spec.hands_over is not None:
+            self.handed_over.add(node.name)
         return self._rows(node, self.fat[node.name])
 
     def _input(self, node: Operator, side: Fragment) -> DataFrame:
@@ -483,15 +543,89 @@ class StreamLowering:
         self.waits[node.name] = waited_schema(waits.schema)
         return waits
 
+    def _handover(self, node: Operator, standing_in: DataFrame | HandedOver) -> Handover | None:
+        """How the updates of an operator go straight to the only one that reads them, where it does but name columns.
+
+        Args:
+            node: the operator.
+            standing_in: any live rows.
+        """
+        readers = self._readers(node)
+        is_foreign = isinstance(node, TableJoin) and node.config.is_foreign  # it has a second step
+        if updates_in(node) is None or is_foreign or len(readers) != 1:
+            return None
+        ((reader, side),) = readers
+        if not isinstance(reader, (TableAggregation, TableJoin)):
+            return None
+        frame = _standing_in(standing_in, _schema(node))
+        columns = renamed_only(query_frame(side.sql, self.spark, _read_by(side, {**self.frames, node.name: frame})))
+        types = _arrow_columns(side.columns)
+        keys = [types.field(f"__k{number}").type for number in range(reader.grouping_keys)]
+        if columns is None or not all(can_hash(kind) for kind in keys):
+            return None
+        return Handover(tuple(columns.items()), len(keys), self.tasks)
+
+    def _shown_at_end(self, node: Operator, standing_in: DataFrame | HandedOver) -> Shown | None:
+        """What the query shows of the updates of its last operator, where it does but name columns."""
+        is_end = node is self.plan.operators()[-1] and self.plan.result.shape != "append" and not self._is_followed
+        if not is_end or not isinstance(node, TableGiver) or updates_in(node) is None:
+            return None
+        schema, _ = rows_schema(node, self._emit_order(node))
+        frame = _in_columns_of(node, _standing_in(standing_in, from_arrow_schema(schema)))
+        frames = _read_by(self.plan.root, {**self.frames, node.name: frame})
+        shown = Shown.of(query_frame(self.plan.root.sql, self.spark, frames))
+        return shown if shown.renamed is not None else None
+
+    def _shows(self, node: Operator, hands_over: Handover | None) -> tuple[str, ...] | None:
+        """The columns of an operator's rows that travel, where the next one or the end needs some of them alone."""
+        if hands_over is not None:
+            return tuple(dict.fromkeys(source for _, source in hands_over.columns))
+        is_foreign = isinstance(node, TableJoin) and node.config.is_foreign  # its second step needs others
+        if self.shown is None or self.shown.renamed is None or is_foreign:
+            return None
+        return tuple(dict.fromkeys(self.shown.renamed.values()))
+
+    def _readers(self, node: Operator) -> list[tuple[Operator | None, Fragment]]:
+        """The queries whose text names an operator, in front of others or, without one, around all of them."""
+        sides = [(other, side) for other in self.plan.operators() for side in other.inputs]
+        return [(other, side) for other, side in (*sides, (None, self.plan.root)) if stands_in(node.name, side.sql)]
+
+    def _handed_over(self, side: Fragment) -> HandedOver | None:
+        """What another operator hands over as this input, if one does."""
+        for name, _ in side.reads:
+            if name in self.handed_over:
+                schema = _spark_columns(side.columns)
+                return HandedOver(self.fat[name], StructType([*schema.fields, StructField("__hash", LongType())]))
+        return None
+
+    def _kept_input(self, side: Fragment, table: TableChanges) -> DataFrame:
+        """What an operator that keeps a table itself reads: the table's own input, under the names that `side` gives.
+
+        `side` does nothing but name columns. What it has no name for goes through it in the place of the last order
+        column, which only updates have.
+        """
+        rows = self._input(table, table.input)
+        hidden = [name for name in rows.columns if name in ("__time", "__deleted") or is_order(name)]
+        given = {column.name for column in table.columns}
+        *orders, last = [column for column in table.columns if is_order(column.name)]
+        items = [F.col(name) for name in payload_columns(rows.columns) if name in given]
+        items += [F.col(f"__k{name.removeprefix('__u')}").alias(name) for name in key_columns(list(given))]
+        items += [F.lit(None).cast(column.type).alias(column.name) for column in orders]
+        items += [F.lit(None).cast("timestamp").alias("__event_time"), F.struct(*hidden).alias(last.name)]
+        frames = _read_by(side, {**self.frames, table.name: rows.select(*items)})
+        shown = query_frame(side.sql, self.spark, frames)
+        kept = [name for name in shown.columns if not name.startswith(("__u", "__o", "__event_time"))]
+        return shown.select(*kept, f"{last.name}.*")
+
     def _rows(self, node: Operator, fat: DataFrame) -> DataFrame:
         """The operator's result; what its rows carry along only where another operator reads it."""
         if isinstance(node, Suppress):
             return rows_of(fat, "rows", self.waits[node.name])
         schema = _schema(node)
-        if isinstance(node, TableJoin) and node.config.is_foreign:
-            return _by_left_keys(node, fat, self.tasks)
-        if updates_in(node) is not None:
-            return rows_of(fat, "rows", schema)
+        if isinstance(node, TableGiver) and updates_in(node) is not None:
+            order = self._emit_order(node)
+            sent = from_arrow_schema(rows_schema(node, order)[0])
+            return _in_columns_of(node, _making(node, fat, self.tasks, order).frame(sent))
         if isinstance(node, Aggregation):
             return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))
         if self._feeds_another(node):
@@ -507,7 +641,8 @@ class StreamLowering:
 
     def _emit_order(self, node: Operator) -> int:
         """How many order columns the output hands on."""
-        return sum(1 for c in node.inputs[0].columns if is_order(c.name)) if self._feeds_another(node) else 0
+        is_read = self._feeds_another(node) or (self._is_followed and updates_in(node) is not None)
+        return sum(1 for c in node.inputs[0].columns if is_order(c.name)) if is_read else 0
 
     def _idle_ms(self, node: Operator) -> int | None:
         """Of IDLE TIMEOUT.
@@ -522,21 +657,27 @@ class StreamLowering:
 
     def _spec(self, node: Operator) -> StreamSpec:
         emit_order = self._emit_order(node)
-        times = ("__time",) if node.keeps_table and len(node.inputs) == 1 else ("__event_time", "__time")
-        sources = (node.updates_of.columns,) if isinstance(node, Suppress) else (side.columns for side in node.inputs)
+        tables = _kept_tables(node)
+        is_one_table = node.keeps_table and len(node.inputs) == 1
+        times: tuple[str, ...] = ("__time",) if is_one_table else ("__event_time", "__time")
+        if isinstance(node, (TableAggregation, TableJoin)):
+            times = tuple("__event_time" if table is None else "__time" for table in tables)
+        sides = [side if table is None else table.input for side, table in zip(node.inputs, tables, strict=True)]
+        sources = [node.updates_of.columns] if isinstance(node, Suppress) else [side.columns for side in sides]
+        kept = [f"{table.input.sql} {table.config}" for table in tables if table is not None]
         return StreamSpec(
             operator=f"{self._prefix}{node.config.name}_{self.plan.operators().index(node) + 1}",
             make_logic=function_of(node, "live")(node, emit_order),
             fingerprint=" | ".join(
-                [*(side.sql for side in node.inputs), str(node.config), f"{emit_order} TASKS {self.tasks}"]
+                [*(side.sql for side in node.inputs), str(node.config), *kept, f"{emit_order} TASKS {self.tasks}"]
             ),
             tasks=self.tasks,
             order_columns=tuple(sum(1 for c in columns if is_order(c.name)) for columns in sources),
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
             n_keys=node.grouping_keys,
             idle_ms=self._idle_ms(node),
-            counters=TABLE_COUNTERS if node.keeps_table and not isinstance(node, CorrectedJoin) else COUNTERS,
-            times=("__event_time",) * 2 if isinstance(node, (TableAggregation, TableJoin)) else times,
+            counters=_counters(node),
+            times=times,
             gives_updates=updates_in(node) is not None,
             cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
         )
@@ -553,16 +694,98 @@ class StreamLowering:
         )
 
 
-def _narrow_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
-    """The operator over inputs in which what is the same travels once."""
-    copies = [live_copies(rows, ("__k", "__o", time)) for rows, time in zip(inputs, spec.times, strict=False)]
+def _kept_tables(node: Operator) -> tuple[TableChanges | None, ...]:
+    """Of each input the definition that the operator keeps itself, see `TableJoin.keeps`."""
+    return node.kept_tables if isinstance(node, TableJoin) else (None,) * len(node.inputs)
+
+
+def rows_schema(node: TableGiver, emit_order: int) -> tuple[pa.Schema, int]:
+    """The columns of an operator's rows of updates, and how many order columns of its input are among them.
+
+    Nobody asks at the end of a query how updates of different keys are ordered; paths of files are long.
+    """
+    schema, kept = _arrow_schema(node), kept_orders(node)
+    if emit_order or not kept or not isinstance(node, (TableChanges, TableAggregation)):
+        return schema, kept
+    numbers = [pa.field(f"__o{n}", pa.int64()) for n in range(2)]
+    fields = [field for field in schema if not is_order(field.name)]
+    place = next(n for n, field in enumerate(fields) if field.name == "__event_time") + 1
+    return pa.schema([*fields[:place], *numbers, *fields[place:]]), 0
+
+
+def _in_columns_of(node: TableGiver, rows: DataFrame) -> DataFrame:
+    """Rows of updates with all columns of the operator, where some do not travel; the last order column does."""
+    orders, wanted = order_columns(rows.columns), order_columns([column.name for column in node.columns])
+    if orders == wanted:
+        return rows
+    types = {column.name: column.type for column in node.columns}
+    absent = {name: F.lit(None).cast(types[name]) for name in wanted[:-1]}
+    found = absent | {wanted[-1]: F.col(orders[-1])}
+    return rows.select(*(found.get(c.name, F.col(c.name)).alias(c.name) for c in node.columns))
+
+
+def _making(
+    node: TableGiver, fat: DataFrame, tasks: int, emit_order: int, shows: tuple[str, ...] | None = None
+) -> Made:
+    """How the rows of updates of an operator are made of its fat frame; `shows`: those of its columns that travel."""
+    schema, kept = rows_schema(node, emit_order)
+    if not (isinstance(node, TableJoin) and node.config.is_foreign):
+        return unpacking(fat, "rows", schema.names if shows is None else shows)
+    sent = rows_of(fat, "rows", from_arrow_schema(between(schema, kept)))
+    placed = sent.repartition(tasks, *key_columns(sent.columns))
+    return Made(placed, partial(left_updates, node.config, schema, node.keys, kept))  # the second step
+
+
+def _standing_in(rows: DataFrame | HandedOver, schema: StructType) -> DataFrame:
+    """A live frame of which only the columns are asked for."""
+    return (rows.fat if isinstance(rows, HandedOver) else rows).mapInArrow(_nothing, schema)
+
+
+def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """No rows."""
+    return iter(())
+
+
+def _narrowed(
+    inputs: Sequence[DataFrame | HandedOver], spec: StreamSpec
+) -> tuple[Sequence[DataFrame | HandedOver], StreamSpec]:
+    """An operator's inputs in which what is the same travels once, and the operator over them."""
+    copies = [
+        {} if isinstance(rows, HandedOver) else live_copies(rows, ("__k", "__o", time))
+        for rows, time in zip(inputs, spec.times, strict=False)
+    ]
     if any(copies):
-        layouts = [
-            {name: same.get(name, name) for name in rows.columns} for rows, same in zip(inputs, copies, strict=True)
+        columns = [rows.schema.names[:-1] if isinstance(rows, HandedOver) else rows.columns for rows in inputs]
+        layouts = [{name: same.get(name, name) for name in names} for names, same in zip(columns, copies, strict=True)]
+        inputs = [
+            rows if isinstance(rows, HandedOver) else rows.drop(*same)
+            for rows, same in zip(inputs, copies, strict=True)
         ]
-        inputs = [rows.drop(*same) for rows, same in zip(inputs, copies, strict=True)]
         spec = replace(spec, make_logic=partial(logics.with_copies, spec.make_logic, layouts))
-    return stream_operator(inputs, spec)
+    return inputs, spec
+
+
+#: A column as an item of a select list.
+_ITEM = re.compile(r"(?:SELECT|,) ((?:`[^`]+`|[A-Za-z_]\w*)(?:\.(?:`[^`]+`|\w+))*) AS (__k\d+|_[lr]\d+)\b")
+
+_LAST_PART = re.compile(r"`[^`]+`|\w+")
+
+
+def names_of(node: Operator) -> dict[str, str]:
+    """How the columns of an operator's state are called in the query: keys by the columns that they are."""
+    names: dict[str, str] = {}
+    for side in node.inputs:
+        names |= {column: _LAST_PART.findall(path)[-1].strip("`") for path, column in _ITEM.findall(side.sql)}
+    if not isinstance(node, Suppress):
+        for letter, shown in zip("lr", node.input_names, strict=False):
+            names |= {f"_{letter}{n}": name for n, name in enumerate(shown)}
+    return names
+
+
+def _counters(node: Operator) -> tuple[str, ...]:
+    if isinstance(node, CorrectedJoin):
+        return CORRECTED_COUNTERS
+    return TABLE_COUNTERS if node.keeps_table else COUNTERS
 
 
 def _read_by(fragment: Fragment, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
@@ -570,7 +793,15 @@ def _read_by(fragment: Fragment, frames: Mapping[str, DataFrame]) -> dict[str, D
 
 
 def _schema(node: Operator) -> StructType:
-    return of_ddl(", ".join(f"`{column.name}` {column.type}" for column in node.columns))
+    return _spark_columns(node.columns)
+
+
+def _spark_columns(columns: Iterable[NamedColumn]) -> StructType:
+    return of_ddl(", ".join(f"`{column.name}` {column.type}" for column in columns))
+
+
+def _arrow_columns(columns: Iterable[NamedColumn]) -> pa.Schema:
+    return to_arrow_schema(_spark_columns(columns), timezone="UTC")
 
 
 # Picklable makers of the operators' logics, by their descriptors.
@@ -605,37 +836,32 @@ def window_aggregate(node: Aggregation, emit_order: int) -> Callable[[], StreamL
 
 def table_changes(node: TableChanges, emit_order: int) -> Callable[[], StreamLogic]:
     """The updates of a table."""
-    del emit_order
-    return partial(logics.table_changes, node.config, _arrow_schema(node), node.keys, kept_orders(node))
+    schema, kept = rows_schema(node, emit_order)
+    return partial(logics.table_changes, node.config, schema, node.keys, kept)
 
 
 def table_join(node: TableJoin, emit_order: int) -> Callable[[], StreamLogic]:
     """A join of two tables."""
     del emit_order
+    left, right = (None if table is None else table.config for table in node.kept_tables)
     if node.config.is_foreign:
-        return partial(logics.foreign_key_join, node.config, _arrow_schema(node), kept_orders(node))
-    return partial(logics.table_join, node.config, _arrow_schema(node), node.keys, kept_orders(node))
-
-
-def _by_left_keys(node: TableJoin, fat: DataFrame, tasks: int) -> DataFrame:
-    """The second step of a join by foreign key, over what the first one gave."""
-    schema, kept = _arrow_schema(node), kept_orders(node)
-    sent = rows_of(fat, "rows", from_arrow_schema(between(schema, kept)))
-    placed = sent.repartition(tasks, *key_columns(sent.columns))
-    return placed.mapInArrow(partial(left_updates, node.config, schema, node.keys, kept), _schema(node))
+        columns = {field.name: field.type for field in _arrow_columns(node.right.columns)}
+        meets = tuple(columns[f"__k{number}"] for number in range(node.config.n_keys))
+        return partial(logics.foreign_key_join, node.config, _arrow_schema(node), kept_orders(node), meets, right)
+    return partial(logics.table_join, node.config, _arrow_schema(node), node.keys, kept_orders(node), (left, right))
 
 
 def table_aggregate(node: TableAggregation, emit_order: int) -> Callable[[], StreamLogic]:
     """An aggregation of a table."""
-    del emit_order
+    schema, kept = rows_schema(node, emit_order)
     aggregates, types = node.config.aggregates, {column.name: column.type for column in node.input.columns}
     arguments = [[types[f"__a{n}_{m}"] for m in range(a.arguments)] for n, a in enumerate(aggregates)]
     is_fast = is_compiled(aggregates, arguments)
-    return partial(logics.table_aggregate, node.config, _arrow_schema(node), kept_orders(node), is_fast)
+    return partial(logics.table_aggregate, node.config, schema, kept, is_fast)
 
 
 def _arrow_schema(node: Operator) -> pa.Schema:
-    return to_arrow_schema(_schema(node), timezone="UTC")
+    return _arrow_columns(node.columns)
 
 
 def suppress(node: Suppress, emit_order: int) -> Callable[[], StreamLogic]:

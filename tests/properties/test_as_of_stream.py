@@ -40,7 +40,7 @@ def tidy_often():
     """What is not needed goes when there are a few rows, not tens of thousands."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (as_of_stream_versions, as_of_stream_waiting, table_lookup_state):
-            patch.setattr(module, "_FEWEST_ROWS", 3)
+            patch.setattr(module, "FEWEST_ROWS", 3)
         yield
 
 

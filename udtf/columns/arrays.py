@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _DAY_US = 86_400_000_000
 _LAST_DAY = (2**63 - 1) // _DAY_US
+_LONG_DIGITS = 18  # a decimal of so many is a long
 
 
 def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -88,3 +89,12 @@ def micros_of(column: pa.Array) -> NDArray[np.int64]:
     values = ints_of(column)
     assert values is not None, "times of a stream are timestamps or dates"
     return np.clip(values, -_LAST_DAY, _LAST_DAY) * _DAY_US if pa.types.is_date32(column.type) else values
+
+
+def can_hash(kind: pa.DataType) -> bool:
+    """Whether `udtf.columns.hashes` has Spark's hash of values of a type."""
+    types = pa.types
+    is_text = types.is_string(kind) or types.is_binary(kind)
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    is_time = types.is_date32(kind) or (types.is_timestamp(kind) and kind.unit == "us")
+    return bool(is_text or is_number or is_time) or bool(types.is_decimal128(kind) and kind.precision <= _LONG_DIGITS)

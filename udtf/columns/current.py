@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from udtf.columns.arrays import one_chunk, truth_of
 from udtf.columns.keys import GroupKeys
-from udtf.columns.rows import Rows
+from udtf.columns.rows import FEWEST_ROWS, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 NOTHING: Final = -1
 DELETED: Final = -2
-_FEWEST_ROWS: Final = 1 << 16  # below this nothing is dropped between snapshots
 
 
 class CurrentRows:
@@ -44,7 +43,7 @@ class CurrentRows:
         self.rows = [Rows(schema) for schema in payloads]
         self.cells = np.full((len(payloads), 0), NOTHING, np.int64)
         self.times = np.zeros((len(payloads), 0), np.int64)
-        self._next_pack = _FEWEST_ROWS
+        self._next_pack = self._next_keys = FEWEST_ROWS
 
     @property
     def nbytes(self) -> int:
@@ -56,10 +55,23 @@ class CurrentRows:
         """How many rows are current."""
         return int(np.count_nonzero(self.cells >= 0))
 
-    def make_room(self) -> None:
-        """Forget what was replaced, where that is most of it; codes and cells from before mean nothing then."""
-        if sum(rows.used for rows in self.rows) >= self._next_pack:
-            self._pack()
+    def make_room(self, pinned: NDArray[np.bool_] | None = None) -> NDArray[np.int64] | None:
+        """Forget what was replaced, where that is most of it; codes and cells from before mean nothing then.
+
+        Args:
+            pinned: by code, at least as many as there are: keys that something else knows, too.
+
+        Returns:
+            By code the new one, -1 of what was forgotten; None where nothing was.
+        """
+        if sum(rows.used for rows in self.rows) < self._next_pack and self._keys.size < self._next_keys:
+            return None
+        return self._pack(pinned)
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return self._keys.size
 
     def place(self, columns: Sequence[pa.Array], hashes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The codes of keys."""
@@ -100,9 +112,10 @@ class CurrentRows:
         size = self._keys.size
         return np.flatnonzero((self.cells[side, :size] == DELETED) & (self.times[side, :size] < time))
 
-    def _pack(self) -> None:
+    def _pack(self, pinned: NDArray[np.bool_] | None) -> NDArray[np.int64]:
         size = self._keys.size
-        codes = np.flatnonzero((self.cells[:, :size] != NOTHING).any(axis=0))
+        is_kept = (self.cells[:, :size] != NOTHING).any(axis=0)
+        codes = np.flatnonzero(is_kept if pinned is None else is_kept | pinned[:size])
         cells, times = self.cells[:, codes], self.times[:, codes]
         new = self._keys.keep(codes)
         self.cells, self.times = np.full_like(cells, NOTHING), np.zeros_like(times)
@@ -111,7 +124,15 @@ class CurrentRows:
             rows.keep(cells[side][is_row])
             cells[side][is_row] = np.arange(np.count_nonzero(is_row))
         self.cells[:, new], self.times[:, new] = cells, times
-        self._next_pack = max(_FEWEST_ROWS, 2 * sum(rows.used for rows in self.rows))
+        self._next_pack = max(FEWEST_ROWS, 2 * sum(rows.used for rows in self.rows))
+        self._next_keys = max(FEWEST_ROWS, 2 * self._keys.size)
+        renamed = np.full(size, NOTHING, np.int64)
+        renamed[codes] = new
+        return renamed
+
+    def keys(self, codes: NDArray[np.int64]) -> tuple[list[pa.Array], pa.Array]:
+        """The key columns of some codes, and their hashes."""
+        return self._keys.take(codes)
 
 
 def _ints(table: pa.Table, name: str) -> NDArray[np.int64]:

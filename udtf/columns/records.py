@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from udtf.record import Key, LateRow, Row, Update
     from udtf.time import Micros
 
-_STATE: Final = "state"
+WHOLE: Final = "state"
 _INPUTS: Final = "inputs"
 _STATE_PIECE: Final = 1 << 28  # one value of a column of bytes ends at 2 GB
 _STAMP: Final = pa.timestamp("us", "UTC")
@@ -47,7 +47,7 @@ class RecordBacked(Generic[LogicT]):
         """All state."""
         state = self._logic.snapshot()
         self._bytes = len(state)
-        return Segment({_STATE: _in_pieces(_STATE, state)}, {})
+        return Segment({WHOLE: _in_pieces(WHOLE, state)}, {})
 
     def taken(self, inputs: Sequence[Any]) -> Segment:
         """What the logic was given: given once more, it leads from the same state to the same."""

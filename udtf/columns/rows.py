@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+FEWEST_ROWS = 1 << 16  # below this nothing is dropped between snapshots
+
 # Bytes of rows as the buffer of the record-by-record logic counts them (semantics.md B5), a column at a time.
 
 

@@ -56,6 +56,17 @@ def orders_of(table: pa.Table, causes: Sequence[int] | NDArray[np.int64], kept: 
     return [one_chunk(table[f"__o{n}"]).take(rows) for n in range(kept)]
 
 
+def rows_by_place(sides: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Of each place in the order of arrival its row, of both inputs, the left one's rows first."""
+    return np.argsort(np.argsort(sides, kind="stable"), kind="stable")
+
+
+def orders_of_both(inputs: Sequence[pa.Table], causes: Sequence[int] | NDArray[np.int64], kept: int) -> list[pa.Array]:
+    """`orders_of` for rows of two inputs, the left one's rows first."""
+    rows = pa.array(causes, pa.int64())
+    return [of_both(inputs, f"__o{n}").take(rows) for n in range(kept)]
+
+
 def of_both(inputs: Sequence[pa.Table], name: str) -> pa.Array:
     """A column of two inputs, the left one's rows first."""
     return pa.concat_arrays([one_chunk(table[name]) for table in inputs])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from udtf.operators.table_join.logic import TableJoinConfig
     from udtf.operators.table_lookup.logic import TableLookupConfig
     from udtf.operators.window_aggregate.config import WindowAggregateConfig
+    from udtf.table import TableConfig
 
 
 def with_copies(make_logic: Callable[[], StreamLogic], layouts: Sequence[Mapping[str, str]]) -> StreamLogic:
@@ -80,18 +81,26 @@ def table_changes(config: TableChangesConfig, schema: pa.Schema, keys: tuple[int
     return TableChangesStream(config, schema, keys, kept)
 
 
-def table_join(config: TableJoinConfig, schema: pa.Schema, keys: tuple[tuple[int, int], ...], kept: int) -> StreamLogic:
-    """A join of two empty tables."""
+def table_join(
+    config: TableJoinConfig,
+    schema: pa.Schema,
+    keys: tuple[tuple[int, int], ...],
+    kept: int,
+    tables: tuple[TableConfig | None, TableConfig | None],
+) -> StreamLogic:
+    """A join of two empty tables, which keeps those that are given."""
     from udtf.operators.table_join.stream import TableJoinStream
 
-    return TableJoinStream(config, schema, keys, kept)
+    return TableJoinStream(config, schema, keys, kept, tables)
 
 
-def foreign_key_join(config: TableJoinConfig, schema: pa.Schema, kept: int) -> StreamLogic:
-    """The first step of a join of two empty tables by foreign key."""
+def foreign_key_join(
+    config: TableJoinConfig, schema: pa.Schema, kept: int, meets: Sequence[pa.DataType], table: TableConfig | None
+) -> StreamLogic:
+    """The first step of a join of two empty tables by foreign key, which keeps the right one where it is given."""
     from udtf.operators.table_join.foreign_key_stream import ForeignKeyStream
 
-    return ForeignKeyStream(config, schema, kept)
+    return ForeignKeyStream(config, schema, kept, meets, table)
 
 
 def table_aggregate(config: TableAggregateConfig, schema: pa.Schema, kept: int, is_compiled: bool) -> StreamLogic:

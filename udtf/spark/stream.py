@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -24,7 +24,7 @@ from udtf.stream.log import Head
 from udtf.stream.spec import MAXIMA, StreamSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pandas as pd
     import pyarrow as pa
@@ -148,14 +148,17 @@ class StateStoreLog:
 
 _PACKED: Final = "slot int, side int, partition int, number int, blob binary"
 _ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
+_HANDED_OVER: Final = f"{_ANSWERED}, slot int, number int"
 #: Local properties that Spark sets for the tasks of a streaming query.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _POOL: Final = "SQLX_WORKER_POOL"
 #: Arrays that grow by copying leave holes in the heap, more than the state itself: large ones get pages of their own.
+#: Those of a micro-batch are smaller, and get the same pages again: new ones cost more than what is computed in them.
 _ALLOCATING: Final = {
     "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(256 << 10),
-    "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_TOP_PAD_": str(16 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 _renaming = RLock()
@@ -163,25 +166,54 @@ _renaming = RLock()
 _Packed = tuple[int, int, int, bytes]
 
 
+@dataclass(frozen=True)
+class HandedOver:
+    """The rows of an operator that has packed them for the next one, see `udtf.stream.handover`.
+
+    Attributes:
+        fat: its fat frame.
+        schema: of the next one's input, with `__hash`.
+    """
+
+    fat: DataFrame
+    schema: StructType
+
+    def packed(self, side: int) -> DataFrame:
+        """The blobs as the next operator takes them."""
+        rows = self.fat.where("kind = 'rows'")
+        return rows.select("slot", F.lit(side).alias("side"), F.col("task").alias("partition"), "number", "blob")
+
+
 #   input 0 -> mapInArrow: pack -+
 #   input 1 -> mapInArrow: pack -+-> union -> groupBy(slot) -> transformWithState: TaskRunner -> fat frame
 #   fat frame -> observe: metrics -> where kind = 'rows' -> mapInArrow: unpack -> rows
-def stream_operator(inputs: Sequence[DataFrame], spec: StreamSpec) -> DataFrame:
+def stream_operator(inputs: Sequence[DataFrame | HandedOver], spec: StreamSpec) -> DataFrame:
     """Run an operator over one or two live inputs in the shapes of `udtf.logic.StreamLogic`; `__hash` is added here.
+
+    Args:
+        inputs: rows, or what another operator hands over.
+        spec: the operator.
 
     Returns:
         The fat frame: `task`, `kind` ('rows', 'late0', 'late1' or 'metrics'), `blob` (see `rows_of`), and `counters` in
         the order of `spec.counters`, in the rows of kind 'metrics'. What they add up to in a micro-batch is by name
         in the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
-        are missing then.
+        are missing then. An operator that hands over names the slot and the number of each blob of rows, too.
     """
-    hashed = [frame.withColumn("__hash", key_hash(spec.n_keys)) for frame in inputs]
-    packed = [_packed(frame, side, spec.tasks) for side, frame in enumerate(hashed)]
+    hashed = [
+        given if isinstance(given, HandedOver) else given.withColumn("__hash", key_hash(spec.n_keys))
+        for given in inputs
+    ]
+    packed = [
+        given.packed(side) if isinstance(given, HandedOver) else _packed(given, side, spec.tasks)
+        for side, given in enumerate(hashed)
+    ]
     union = packed[0] if len(packed) == 1 else packed[0].union(packed[1])
     processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
     with _workers_of_their_own(union):
+        answered_as = _ANSWERED if spec.hands_over is None else _HANDED_OVER
         clock = "None" if spec.idle_ms is None else "ProcessingTime"
-        answered = union.groupBy("slot").transformWithStateInPandas(processor, _ANSWERED, "Append", clock)
+        answered = union.groupBy("slot").transformWithStateInPandas(processor, answered_as, "Append", clock)
     return answered.observe(spec.operator, *_observed(spec))
 
 
@@ -203,8 +235,29 @@ def _workers_of_their_own(frame: DataFrame) -> Iterator[None]:
 
 def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:
     """The rows of one kind: 'rows' are the operator's output, 'late0' and 'late1' what it refused of each input."""
-    blobs = fat.where(F.col("kind") == kind).select("blob")
-    return blobs.mapInArrow(partial(_unpack_rows, schema.names), schema)
+    return unpacking(fat, kind, schema.names).frame(schema)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Rows that a worker makes of others.
+
+    Attributes:
+        source: the others.
+        make: from their batches to those of the rows.
+    """
+
+    source: DataFrame
+    make: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+    def frame(self, schema: StructType) -> DataFrame:
+        """The rows."""
+        return self.source.mapInArrow(self.make, schema)
+
+
+def unpacking(fat: DataFrame, kind: str, names: Sequence[str]) -> Made:
+    """The rows of one kind, see `rows_of`, as they are made."""
+    return Made(fat.where(F.col("kind") == kind).select("blob"), partial(_unpack_rows, names))
 
 
 def _packed(frame: DataFrame, side: int, tasks: int) -> DataFrame:
@@ -270,13 +323,13 @@ class _TaskProcessor(StatefulProcessor):
         self._watch(timerValues)
         if self._spec.gives_updates:
             emission = replace(emission, rows=of_task(emission.rows, task))
-        yield from _answers(task, emission, self._spec.counters)
+        yield from _answers(task, emission, self._spec)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         task = slots(self._spec.tasks).index(int(key[0]))
         inputs = [self._input(side, []) for side in range(len(self._schemas))]
         emission = self._runner().idle(task, self._log, inputs)
-        yield from _answers(task, emission, self._spec.counters)
+        yield from _answers(task, emission, self._spec)
 
     def _runner(self) -> TaskRunner:
         from udtf.stream.siblings import of_this_executor
@@ -326,29 +379,52 @@ def _query_id() -> str:
     return (context.getLocalProperty(_QUERY_ID) if context else None) or ""
 
 
-def _answers(task: int, emission: StreamEmission, names: Sequence[str]) -> Iterator[pd.DataFrame]:
+def _answers(task: int, emission: StreamEmission, spec: StreamSpec) -> Iterator[pd.DataFrame]:
     """The fat rows of one task, the metrics first; in several frames where one would be too large."""
-    from udtf.stream.blobs import MOST_BLOB_BYTES, to_blobs
+    from udtf.stream.blobs import MOST_BLOB_BYTES
 
-    tables = [("rows", emission.rows), *((f"late{side}", table) for side, table in enumerate(emission.late))]
-    held: list[tuple[str, bytes | None]] = [("metrics", None)]
+    held: list[_Fat] = [_Fat("metrics", None)]
     size = 0
-    for kind, table in tables:
-        for blob in to_blobs(table):
-            if size + len(blob) > MOST_BLOB_BYTES:
-                yield _frame(task, held, _counters(emission, names))
-                held, size = [], 0
-            held.append((kind, blob))
-            size += len(blob)
-    yield _frame(task, held, _counters(emission, names))
+    for row in _blobs(emission, spec):
+        if size + len(row.blob or b"") > MOST_BLOB_BYTES:
+            yield _frame(task, held, emission, spec)
+            held, size = [], 0
+        held.append(row)
+        size += len(row.blob or b"")
+    yield _frame(task, held, emission, spec)
 
 
-def _frame(task: int, held: Sequence[tuple[str, bytes | None]], counted: list[int | None]) -> pd.DataFrame:
+class _Fat(NamedTuple):
+    kind: str
+    blob: bytes | None
+    slot: int | None = None
+    number: int | None = None
+
+
+def _blobs(emission: StreamEmission, spec: StreamSpec) -> Iterator[_Fat]:
+    from udtf.stream.blobs import to_blobs
+
+    if spec.hands_over is None:
+        yield from (_Fat("rows", blob) for blob in to_blobs(emission.rows))
+    else:
+        slot_of = slots(spec.hands_over.tasks)
+        for number, (task, blob) in enumerate(spec.hands_over.packed(emission.rows)):
+            yield _Fat("rows", blob, slot_of[task], number)
+    for side, late in enumerate(emission.late):
+        yield from (_Fat(f"late{side}", blob) for blob in to_blobs(late))
+
+
+def _frame(task: int, held: Sequence[_Fat], emission: StreamEmission, spec: StreamSpec) -> pd.DataFrame:
     import pandas as pd
 
-    kinds, blobs = zip(*held, strict=True)
-    counters = [counted if kind == "metrics" else None for kind in kinds]
-    return pd.DataFrame({"task": task, "kind": kinds, "blob": blobs, "counters": counters})
+    counted = _counters(emission, spec.counters)
+    counters = [counted if row.kind == "metrics" else None for row in held]
+    columns = {"task": task, "kind": [row.kind for row in held], "blob": [row.blob for row in held]}
+    frame = pd.DataFrame(columns | {"counters": counters})
+    if spec.hands_over is not None:
+        for name in ("slot", "number"):
+            frame[name] = pd.array([getattr(row, name) for row in held], "Int32")
+    return frame
 
 
 def _counters(emission: StreamEmission, names: Sequence[str]) -> list[int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -59,6 +59,34 @@ def changes(shape: str, width: int, keys: Sequence[int], batches: Iterable[pa.Re
         shown = [_some(column, source, None if n in keys else ~is_kept) for n, column in enumerate(columns)]
         names = [*rows.column_names[:width], "_change_type"]
         yield pa.RecordBatch.from_arrays([*shown, kinds.take(pa.array(kind))], names=names)
+
+
+def changes_at_once(
+    make_rows: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    columns: Sequence[tuple[str, str]],
+    shape: str,
+    width: int,
+    keys: Sequence[int],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """`changes` of rows of updates where they are made: the query in between does nothing but name columns.
+
+    Args:
+        make_rows: makes rows of updates from the batches.
+        columns: of what `changes` is given: the name, and which column of the rows it is.
+        shape: see `changes`, as the next two.
+        width: how many columns are the result's.
+        keys: places of those that a deleted row keeps.
+        batches: the input.
+    """
+    import pyarrow as pa
+
+    names, sources = [name for name, _ in columns], [source for _, source in columns]
+    named = (
+        pa.RecordBatch.from_arrays([rows.column(source) for source in sources], names=names)
+        for rows in make_rows(batches)
+    )
+    yield from changes(shape, width, keys, named)
 
 
 def _whole_updates(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, ReadUpdates]]:

@@ -32,6 +32,16 @@ def seal(kind: str, state: Any) -> bytes:
     return _HEADER.pack(_MAGIC, _FORMAT, len(name), len(body), zlib.crc32(name + body)) + name + body
 
 
+def opened(data: bytes) -> Any:
+    """Read what `seal` wrote, of whatever kind.
+
+    Raises:
+        StateError: as `unseal`.
+    """
+    name_length = _HEADER.unpack_from(data)[2] if len(data) >= _HEADER.size else 0
+    return unseal(bytes(data[_HEADER.size : _HEADER.size + name_length]).decode(errors="replace"), data)
+
+
 def unseal(kind: str, data: bytes) -> Any:
     """Read what `seal` wrote for the same kind.
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from udtf.logic import StreamLogic
+    from udtf.stream.handover import Handover
 
 _HOST: Final = (
     "buffered_rows",
@@ -32,12 +33,13 @@ COUNTERS: Final = (
     "matched",
     "unmatched",
     *(f"unmatched_{reason}" for reason in UNMATCHED),
-    "corrected",
     "duplicates",
     "forwarded",
     "evicted_early",
     *_HOST,
 )
+#: What joins with corrections count.
+CORRECTED_COUNTERS: Final = (*COUNTERS, "corrected")
 #: What aggregations, suppressions and the changes of tables count: the metrics of KIP-328.
 TABLE_COUNTERS: Final = (
     *_ROWS,
@@ -74,6 +76,8 @@ class StreamSpec:
         cache_bytes: what a worker process may keep of states between micro-batches.
         times: per input the column of its event time, by which inputs without a common sequence interleave.
         counters: what it counts.
+        hands_over: its rows go straight to the next operator; None: Spark reads them.
+        shows: the columns of its rows that travel; None: all.
         idle_ms: after how long without rows a task gives out what is open, in wall clock; None is never.
     """
 
@@ -89,6 +93,8 @@ class StreamSpec:
     counters: tuple[str, ...] = COUNTERS
     idle_ms: int | None = None
     gives_updates: bool = False
+    hands_over: Handover | None = None
+    shows: tuple[str, ...] | None = None
 
     @property
     def belongs_to(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from udtf.stream.asked import Answer, Asked
@@ -148,6 +148,8 @@ class TaskRunner:
         spec = self.spec
         arranged, sides = interleave(asked.inputs, spec.order_columns, spec.common_sequence, spec.times)
         emission = logic.on_batch(arranged, sides)
+        if spec.shows is not None:
+            emission = replace(emission, rows=emission.rows.select(spec.shows))
         emission.metrics.setdefault("rows_in", len(sides))
         emission.metrics.setdefault("rows_out", emission.rows.num_rows)
         time_column = spec.times[0]

@@ -164,8 +164,8 @@ def random_rows(seed, count):
 @pytest.mark.parametrize("grace", [None, 20])
 @pytest.mark.parametrize("retention", [None, 100])
 def test_many_rows_in_many_batches(monkeypatch, grace, retention):
-    monkeypatch.setattr(as_of_stream_versions, "_FEWEST_ROWS", 50)
-    monkeypatch.setattr(as_of_stream_waiting, "_FEWEST_ROWS", 50)
+    monkeypatch.setattr(as_of_stream_versions, "FEWEST_ROWS", 50)
+    monkeypatch.setattr(as_of_stream_waiting, "FEWEST_ROWS", 50)
     config = AsOfJoinConfig(
         join="left", left_columns=("v",), right_columns=("tv",), grace_us=grace, retention_us=retention
     )

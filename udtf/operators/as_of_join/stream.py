@@ -32,7 +32,7 @@ from udtf.columns.batch import (
     taken,
 )
 from udtf.columns.keys import StreamKeys
-from udtf.columns.rows import Rows, grown, stored_bytes
+from udtf.columns.rows import FEWEST_ROWS, Rows, grown, stored_bytes
 from udtf.columns.times import tie_ranks
 from udtf.errors import OperatorError
 from udtf.logic import Segment, StreamEmission
@@ -304,9 +304,6 @@ class RightBatch:
 # doubled, so no call costs more than a batch but for that.
 
 
-_FEWEST_ROWS = 1 << 16  # below this nothing is dropped between snapshots
-
-
 class StreamVersions:
     """All versions of a task.
 
@@ -331,7 +328,7 @@ class StreamVersions:
         self._used = 0
         self._longest = 0
         self.count = 0  # versions that are held
-        self._next_pack = _FEWEST_ROWS
+        self._next_pack = FEWEST_ROWS
 
     @property
     def nbytes(self) -> int:
@@ -377,7 +374,7 @@ class StreamVersions:
         """Drop what is not needed, when that is due."""
         if self.payload.used >= self._next_pack:
             self.pack(now)
-            self._next_pack = max(_FEWEST_ROWS, 2 * self.payload.used)
+            self._next_pack = max(FEWEST_ROWS, 2 * self.payload.used)
 
     def pack(self, now: int) -> None:
         """Drop what has expired, was replaced, or moved.
@@ -491,7 +488,7 @@ class Waiting:
     def __init__(self, schema: pa.Schema) -> None:
         self._rows = Rows(schema)
         self._runs: list[_Run] = []
-        self._next_pack = _FEWEST_ROWS
+        self._next_pack = FEWEST_ROWS
         self.waiting_bytes = 0
 
     @property
@@ -539,7 +536,7 @@ class Waiting:
             everything = _joined(everything, run)
         self._rows.keep(everything.rows)
         self._runs = [_Run(everything.times, np.arange(len(everything)))] if len(everything) else []
-        self._next_pack = max(_FEWEST_ROWS, 2 * self._rows.used)
+        self._next_pack = max(FEWEST_ROWS, 2 * self._rows.used)
 
 
 def _joined(earlier: _Run, later: _Run) -> _Run:
@@ -553,8 +550,15 @@ def _bytes_of(table: pa.Table) -> int:
     return int(one_chunk(table["__wait_bytes"]).to_numpy().sum())
 
 
-_REASON_NAMES = pa.array(kernel.REASONS, pa.string())
-_NO_TREE = np.empty(0, np.int64)
+REASON_NAMES = pa.array(kernel.REASONS, pa.string())
+NO_TREE = np.empty(0, np.int64)
+
+
+def count_answers(metrics: Metrics, reasons: NDArray[Any]) -> None:
+    """Count rows that were answered, by the reasons of the answers."""
+    for reason, count in enumerate(np.bincount(reasons, minlength=len(kernel.REASONS)).tolist()):
+        metrics.add("matched" if reason == kernel.MATCH else f"unmatched_{kernel.REASONS[reason]}", count)
+    metrics.add("unmatched", len(reasons) - metrics["matched"])
 
 
 class AsOfJoinStream:
@@ -671,7 +675,7 @@ class AsOfJoinStream:
             versions.meta,
             versions.pool,
             versions.scratch(),
-            _NO_TREE,
+            NO_TREE,
             limit(config.retention_us),
             limit(config.tolerance_us),
             DIRECTIONS[config.direction],
@@ -699,7 +703,7 @@ class AsOfJoinStream:
         is_full = not config.is_left or bool(present.all())
         columns += self._versions.payload.take(places, None if is_full else present, config.right_columns)
         if config.with_reason:
-            columns.append(_REASON_NAMES.take(pa.array(reasons)))
+            columns.append(REASON_NAMES.take(pa.array(reasons)))
             names.append("__reason")
         if self._emit_order:
             order, order_names = ordered(left, causes, self._emit_order)
@@ -711,9 +715,7 @@ class AsOfJoinStream:
         metrics = Metrics()
         count_refused(metrics, late)
         metrics.add("late", int(np.count_nonzero(left.outcomes == rules.LATE)))
-        for reason, count in enumerate(np.bincount(asked.reasons, minlength=len(kernel.REASONS)).tolist()):
-            metrics.add("matched" if reason == kernel.MATCH else f"unmatched_{kernel.REASONS[reason]}", count)
-        metrics.add("unmatched", len(asked.reasons) - metrics["matched"])
+        count_answers(metrics, asked.reasons)
         assert self._versions is not None, "on_batch has made it"
         assert self._waiting is not None, "on_batch has made it"
         metrics.set("buffered_rows", self._waiting.count)

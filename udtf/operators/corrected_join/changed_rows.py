@@ -9,10 +9,9 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from udtf.columns.records import RecordBacked, keys_in, late_rows, times_of, values_in
-from udtf.columns.updates import ReadUpdates, as_rows, key_columns, of_both, payload_columns
+from udtf.columns.updates import ReadUpdates, as_rows, key_columns, orders_of_both, payload_columns
 from udtf.logic import StreamEmission
 from udtf.operators.corrected_join.logic import CorrectedJoinLogic, LeftChange
 from udtf.record import Row
@@ -20,6 +19,7 @@ from udtf.record import Row
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from udtf.operators.as_of_join.config import AsOfJoinConfig
@@ -62,7 +62,9 @@ class ChangedRowsJoin(RecordBacked[CorrectedJoinLogic]):
             causes += repeat(cause, len(emission.updates))
             updates += emission.updates
             late += zip(repeat(cause), emission.late)
-        rows = as_rows([self._shown(update) for update in updates], self._schema, self._orders(inputs, causes))
+        rows = as_rows(
+            [self._shown(update) for update in updates], self._schema, orders_of_both(inputs, causes, self._kept)
+        )
         delta = self.taken([row for _, _, row in given]) if given else None
         counted = {**self._counted(before), "emitted": len(updates), "state_rows": self._logic.rows}
         of_left = [(cause, row) for cause, row in late if cause < len(left)]
@@ -112,10 +114,6 @@ class ChangedRowsJoin(RecordBacked[CorrectedJoinLogic]):
             )
             for key, time, values, broken, deleted, passes in found
         ]
-
-    def _orders(self, inputs: Sequence[pa.Table], causes: Sequence[int]) -> list[pa.Array]:
-        rows = pa.array(causes, pa.int64())
-        return [of_both(inputs, f"__o{n}").take(rows) for n in range(self._kept)]
 
     def _shown(self, update: Update) -> Update:
         return update._replace(gone=(None,) * len(payload_columns(self._schema.names)))

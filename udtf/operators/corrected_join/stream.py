@@ -25,8 +25,8 @@ from udtf.columns.batch import (
     puts_before,
     refused,
 )
-from udtf.columns.rows import Rows, grown
-from udtf.columns.updates import UpdateRows, equals, of_both
+from udtf.columns.rows import FEWEST_ROWS, Rows, grown
+from udtf.columns.updates import UpdateRows, equals, orders_of_both, rows_by_place
 from udtf.logic import Segment, StreamEmission
 from udtf.metrics import Metrics
 from udtf.numba_cache import compiled, inlined
@@ -34,7 +34,16 @@ from udtf.operators.as_of_join import compiled as version_loops
 from udtf.operators.as_of_join import loops as as_of_loops
 from udtf.operators.as_of_join import rules as kernel
 from udtf.operators.as_of_join.loops import CELL, LENGTH, TIME
-from udtf.operators.as_of_join.stream import RightBatch, StreamVersions, by_code, versions_schema, zero_grown
+from udtf.operators.as_of_join.stream import (
+    NO_TREE,
+    REASON_NAMES,
+    RightBatch,
+    StreamVersions,
+    by_code,
+    count_answers,
+    versions_schema,
+    zero_grown,
+)
 from udtf.operators.corrected_join import loops
 from udtf.operators.corrected_join.loops import (
     ASKED,
@@ -63,9 +72,6 @@ inlined(loops.answer_row)
 inlined(loops.correct_put)
 _correct = compiled(loops.correct_stream, kernel, as_of_loops, loops)
 
-_NO_TREE: Final = np.empty(0, np.int64)
-_FEWEST: Final = 1 << 16  # rows below which nothing is dropped between snapshots
-_REASONS: Final = pa.array(kernel.REASONS, pa.string())
 #: What is kept of a left row beside its key and payload: AS OF and event time (µs), and its number in the task.
 _OWN: Final = ("__as_of", "__happened", "__number")
 
@@ -87,7 +93,7 @@ class LeftRows:
     def __init__(self, schema: pa.Schema, n_keys: int) -> None:
         self.rows, self._n_keys = Rows(schema), n_keys
         self.meta, self.pool = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64)
-        self._used, self._next_pack = 0, _FEWEST
+        self._used, self._next_pack = 0, FEWEST_ROWS
 
     @property
     def nbytes(self) -> int:
@@ -119,7 +125,7 @@ class LeftRows:
         """Drop what is not needed, when that is due."""
         if self.rows.used >= self._next_pack:
             self.pack(horizon)
-            self._next_pack = max(_FEWEST, 2 * self.rows.used)
+            self._next_pack = max(FEWEST_ROWS, 2 * self.rows.used)
 
     def pack(self, horizon: int) -> None:
         """Drop rows before a time, microseconds."""
@@ -291,7 +297,7 @@ class CorrectedJoinStream:
             count = _correct(
                 put_codes, coming, places[1][right.is_accepted][arrivals], right.clock[arrivals], codes[order], asking,
                 places[0][left.rows][order], nows[left.rows][order], left.reasons[order], versions.meta, versions.pool,
-                kept.meta, kept.pool, _NO_TREE, limit(config.retention_us), limit(config.tolerance_us),
+                kept.meta, kept.pool, NO_TREE, limit(config.retention_us), limit(config.tolerance_us),
                 config.exclusive, done, given, stays,
             )  # fmt: skip
             parts.append(given[:count])
@@ -319,11 +325,8 @@ class CorrectedJoinStream:
         rows = UpdateRows(was[shown], is_now[shown], shows_gone=False)
         left = updates[:, LEFT]
         happened = kept.rows.take(left, names=["__happened"])[0].to_numpy()
-        arrival = np.argsort(
-            np.argsort(sides, kind="stable"), kind="stable"
-        )  # of a place: its row, the left side first
-        causes = pa.array(arrival[updates[:, CAUSE]])
-        orders = [of_both(inputs, f"__o{n}").take(causes) for n in range(self._kept)]
+        causes = rows_by_place(sides)[updates[:, CAUSE]]
+        orders = orders_of_both(inputs, causes, self._kept)
         key_names = [f"__k{n}" for n in range(config.n_keys)]
         keys = kept.rows.take(left, names=[*key_names, "__number"])
         columns: dict[str, Any] = rows.hidden(happened, orders, keys)
@@ -335,7 +338,7 @@ class CorrectedJoinStream:
         columns |= dict(zip(config.right_columns, payload, strict=True))
         if config.with_reason:
             reasons = updates[:, [OLD_REASON, NEW_REASON]][rows.update, rows.kind]
-            columns["__reason"] = _REASONS.take(pa.array(reasons))
+            columns["__reason"] = REASON_NAMES.take(pa.array(reasons))
         table = pa.table([columns[name] for name in schema.names], schema=schema)
         return table, len(changed) - int(np.count_nonzero(is_first))
 
@@ -356,9 +359,7 @@ class CorrectedJoinStream:
         metrics = Metrics()
         count_refused(metrics, late)
         reasons = given[given[:, OLD_REASON] == NOTHING, NEW_REASON]
-        for reason, count in enumerate(np.bincount(reasons, minlength=len(kernel.REASONS)).tolist()):
-            metrics.add("matched" if reason == kernel.MATCH else f"unmatched_{kernel.REASONS[reason]}", count)
-        metrics.add("unmatched", len(reasons) - metrics["matched"])
+        count_answers(metrics, reasons)
         metrics.add("corrected", corrected)
         assert self._versions is not None, "on_batch has made it"
         assert self._left is not None, "on_batch has made it"

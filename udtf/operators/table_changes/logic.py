@@ -17,27 +17,18 @@ from udtf.logic import Emission
 from udtf.metrics import Metrics
 from udtf.record import Key, Row, Update, canonical_key
 from udtf.state.snapshot import seal, unseal
+from udtf.table import TableConfig
 from udtf.time import Micros, StreamTime
 
 
 @dataclass(frozen=True)
-class TableChangesConfig:
-    """Everything that is to be known of the table.
+class TableChangesConfig(TableConfig):
+    """A table whose updates are asked for.
 
     Attributes:
-        n_keys: how many key columns it has.
-        max_future_us: refuse rows further ahead of stream time (B9); None is no limit.
-        name: the operator's name in `_operator` and in messages.
-        is_versioned: rows are in the order of their times, those of one time by arrival; else by arrival alone.
-        retention_us: of a versioned table: refuse rows that are older than stream time by more; None is no limit.
         is_latest_only: rows that are older than the current one of their key give no update (8.2, 10.1).
     """
 
-    n_keys: int = 1
-    max_future_us: Micros | None = None
-    name: str = "table_changes"
-    is_versioned: bool = False
-    retention_us: Micros | None = None
     is_latest_only: bool = False
 
 

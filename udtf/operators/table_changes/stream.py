@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import one_chunk, truth_of
-from udtf.columns.batch import Decided, count_refused, hashes_of, keys_of
-from udtf.columns.current import DELETED, NOTHING, CurrentRows
+from udtf.columns.batch import count_refused, keys_of
+from udtf.columns.current import CurrentRows
+from udtf.columns.live_table import cell_of_deleted, forget_tombstones, put_rows
 from udtf.columns.updates import UpdateRows, as_payload, orders_of, payload_columns
 from udtf.logic import Segment, StreamEmission
 from udtf.metrics import of_table
@@ -46,47 +46,36 @@ class TableChangesStream:
         key_types = [schema.field(f"__u{n}").type for n in range(config.n_keys)]
         self._payload = payload_columns(schema.names)
         self._current = CurrentRows(key_types, [pa.schema([schema.field(name) for name in self._payload])])
-        self._deleted = DELETED if config.is_versioned else NOTHING
         self._now: int | None = None  # stream time, only for outliers (B9) and for what retention refuses (2.1)
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8] | None = None) -> StreamEmission:
         """Take one micro-batch; there is one input, so that `sides` says nothing."""
         (table,), config, current, before = inputs, self.config, self._current, self._now
-        decided = Decided(
-            table, "__time", config.n_keys, before, config.max_future_us, retention_us=config.retention_us
-        )
-        self._now = decided.now
-        late, rows = decided.refused(table, config.name), decided.accepted
-        put = table.take(pa.array(rows)) if len(rows) < len(table) else table
-        times = decided.times[rows]
         current.make_room()
-        keys = keys_of(put, config.n_keys)
-        codes = current.place(keys, hashes_of(put))
-        coming = current.rows[0].append(put) + np.arange(len(put))
-        if "__deleted" in put.column_names:
-            coming = np.where(truth_of(one_chunk(put["__deleted"])), self._deleted, coming)
-        replaced, is_sent = np.empty(len(put), np.int64), np.empty(len(put), np.bool_)
+        put = put_rows(current, 0, config, table, before)
+        self._now = put.now
+        replaced, is_sent = np.empty(len(put.rows), np.int64), np.empty(len(put.rows), np.bool_)
         out_of_order = _change(
-            codes, times, coming, config.is_versioned, config.is_latest_only, current.cells[0], current.times[0],
-            replaced, is_sent,
+            put.codes, put.times, put.cells, config.is_versioned, config.is_latest_only, current.cells[0],
+            current.times[0], replaced, is_sent,
         )  # fmt: skip
         sent = np.flatnonzero(is_sent)
-        output = self._output(put, sent, coming[sent], replaced[sent], times[sent])
-        has_changed = len(put) > 0 or before != self._now
-        delta = Segment({"rows": current.table(0, np.unique(codes))}, self._numbers) if has_changed else None
+        output = self._output(put.table, sent, put.cells[sent], replaced[sent], put.times[sent])
+        has_changed = len(put.rows) > 0 or before != self._now
+        delta = Segment({"rows": current.table(0, np.unique(put.codes))}, self._numbers) if has_changed else None
         metrics = of_table(len(table), len(sent), current.count, self.stored_bytes)
-        count_refused(metrics, (late,))
+        count_refused(metrics, (put.late,))
         metrics.add("out_of_order", int(out_of_order))
-        return StreamEmission(output, (late,), dict(metrics), delta)
+        return StreamEmission(output, (put.late,), dict(metrics), delta)
 
     def snapshot(self) -> Segment:
         """What is known of all keys, and stream time."""
-        self._forget_tombstones()
+        forget_tombstones(self._current, 0, self.config, self._now)
         return Segment({"rows": self._current.table(0)}, self._numbers)
 
     def apply(self, segment: Segment) -> None:
         """Put rows again."""
-        self._current.put(0, segment.tables["rows"], self._deleted)
+        self._current.put(0, segment.tables["rows"], cell_of_deleted(self.config))
         self._now = segment.numbers["stream_time"]
 
     @property
@@ -110,9 +99,3 @@ class TableChangesStream:
         payload = self._current.rows[0].take(np.maximum(source, 0), source >= 0)
         columns |= as_payload(self._payload, payload, found, keys, ((place, n) for n, place in enumerate(self._keys)))
         return pa.table([columns[name] for name in schema.names], schema=schema)
-
-    def _forget_tombstones(self) -> None:
-        """A tombstone says that what is older comes out of order; what would be is refused some time later."""
-        retention_us = self.config.retention_us
-        if self.config.is_versioned and self._now is not None and retention_us is not None:
-            self._current.forget(0, self._current.deleted_before(0, self._now - retention_us))

@@ -59,6 +59,7 @@ def left_updates(  # a compiled loop takes arrays, not objects
 def meet(  # a compiled loop takes arrays, not objects
     keeps_left: bool,
     keeps_right: bool,
+    is_versioned: NDArray[np.bool_],
     sides: NDArray[np.int8],
     codes: NDArray[np.int64],
     times: NDArray[np.int64],
@@ -70,12 +71,13 @@ def meet(  # a compiled loop takes arrays, not objects
     shown: NDArray[np.bool_],
     was: NDArray[np.bool_],
     is_now: NDArray[np.bool_],
-) -> None:
+) -> int:
     """Put the updates of both sides of a join by primary key, in order, and say what each makes of the result.
 
     Args:
         keeps_left: left rows without a match are in the result.
         keeps_right: right rows without a match are.
+        is_versioned: per side: what is older than the current row of its key changes nothing (8.2).
         sides: per update 0 of the left, 1 of the right.
         codes: per update that of its key.
         times: per update its time, microseconds; that of the row which it meets where that is later.
@@ -87,10 +89,18 @@ def meet(  # a compiled loop takes arrays, not objects
         shown: written per update: it is one of the result.
         was: written per update: there was a row in the result.
         is_now: written per update: there is one now.
+
+    Returns:
+        how many updates changed nothing.
     """
+    late = 0
     for update in range(len(codes)):
         side, code = sides[update], codes[update]
         own = cells[side, code]
+        if is_versioned[side] and own != -1 and times[update] < key_times[side, code]:
+            late += 1
+            shown[update] = was[update] = is_now[update] = False
+            continue
         other = cells[1 - side, code] if has_key[update] else -1
         time = times[update]
         if other >= 0:
@@ -104,3 +114,4 @@ def meet(  # a compiled loop takes arrays, not objects
         shown[update] = shows(keeps_own, own >= 0 or coming[update] >= 0, other >= 0)
         was[update] = is_joined(keeps_left, keeps_right, found[update, 0] >= 0, found[update, 2] >= 0)
         is_now[update] = is_joined(keeps_left, keeps_right, found[update, 1] >= 0, found[update, 3] >= 0)
+    return late

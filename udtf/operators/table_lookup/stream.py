@@ -22,7 +22,7 @@ from udtf.columns.batch import (
     taken,
 )
 from udtf.columns.keys import StreamKeys
-from udtf.columns.rows import Rows
+from udtf.columns.rows import FEWEST_ROWS, Rows
 from udtf.logic import Segment, StreamEmission
 from udtf.metrics import Metrics
 from udtf.numba_cache import compiled
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 # The current rows of a live UPSERT table, of one task: memory grows with the keys that have a row.
 
 
-_FEWEST_ROWS = 1 << 16  # below this nothing is dropped between snapshots
 _NOBODY = np.empty(0, np.int64)
 _join_current = compiled(loops.join_current)
 
@@ -59,7 +58,7 @@ class CurrentRows:
         self.payload = Rows(pa.schema([schema.field(name) for name in self._names[n_keys + 2 :]]))
         self._keys = StreamKeys(self._key_types)
         self._cells = np.full(0, -1, np.int64)  # by key: payload row times 2, plus 1 where the filter is true
-        self._next_pack = _FEWEST_ROWS
+        self._next_pack = FEWEST_ROWS
         self.count = 0
 
     @property
@@ -122,7 +121,7 @@ class CurrentRows:
         codes = self._keys.place(columns, hashes.to_numpy())
         self._cells = np.full(len(codes), -1, np.int64)
         self._cells[codes] = (np.arange(len(codes)) << 1) + flags
-        self._next_pack = max(_FEWEST_ROWS, 2 * self.payload.used)
+        self._next_pack = max(FEWEST_ROWS, 2 * self.payload.used)
         return codes
 
 
