@@ -6,6 +6,7 @@ from catalog.entries import Entry
 from catalog.relations import as_of_sql, history_sql
 from sqlx.bind.binder import Binder, LiveRead, NotLiveError
 from sqlx.errors import BindError, UnsupportedError
+from sqlx.sql.definitions import unquoted
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import Level, Relation
 from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span
@@ -19,6 +20,8 @@ def rewritten_read(text: str, relation: Relation, binder: Binder) -> tuple[Span,
     """
     if relation.kind == "function" and relation.call == "history":
         return _history(text, relation, binder)
+    if relation.kind == "function" and relation.call == "state":
+        return _state(text, relation, binder)
     if relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
         return _as_of(text, relation, binder)
     return None
@@ -55,6 +58,14 @@ def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] 
     _needs_versions(text, entry, relation, "history()")
     _refuse_derived(text, relation, binder, entry)
     return relation.body, f"({history_sql(entry)})"
+
+
+def _state(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+    given = tokenize_span(text, relation.body)[2:-1]
+    if len(given) != 1 or given[0].kind != "string":
+        raise BindError("BIND.STATE_NAME", text, relation.body.pair)
+    alias = "" if relation.alias is not None else " AS state"
+    return relation.body, binder.state_relation(unquoted(given[0]), text, relation.body) + alias
 
 
 def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:

@@ -245,8 +245,7 @@ def known_reports(weather: pa.Table) -> pa.Table:
     """A report is known 20 minutes after its hour, every 50th three hours after it; a wind that cannot be is NULL."""
     order = pc.sort_indices(weather, [("time_hour", "ascending"), ("origin", "ascending")])
     sorted_ = weather.take(order)
-    late = pa.array([number % _EVERY_LATE_REPORT == 0 for number in range(1, sorted_.num_rows + 1)])
-    delay_us = pc.if_else(late, _LATE_REPORT_DELAY_US, _REPORT_DELAY_US)
+    delay_us = pc.if_else(_late_ones(sorted_), _LATE_REPORT_DELAY_US, _REPORT_DELAY_US)
     wind = sorted_["wind_speed"]
     return pa.table(
         {
@@ -309,8 +308,7 @@ def registered_planes(planes: pa.Table, flights: pa.Table) -> pa.Table:
     """A plane is heard of a day before its first flight, every 50th a month after it."""
     first = flights.group_by("tailnum").aggregate([("heard_at", "min")])
     found = planes.join(first, "tailnum", join_type="inner").sort_by("tailnum")
-    late = pa.array([number % _EVERY_LATE_REPORT == 0 for number in range(1, found.num_rows + 1)])
-    known_us = pc.add(_us(found["heard_at_min"]), pc.if_else(late, _MONTH_US, -_DAY_US))
+    known_us = pc.add(_us(found["heard_at_min"]), pc.if_else(_late_ones(found), _MONTH_US, -_DAY_US))
     return pa.table(
         {
             "tail": found["tailnum"],
@@ -325,6 +323,11 @@ def known_airports(airports: pa.Table) -> pa.Table:
     """They are all known when the year begins."""
     begins = pa.array([datetime(YEAR, 1, 1, tzinfo=UTC)] * airports.num_rows, _MICROSECONDS_UTC)
     return airports.select(["faa", "name", "tzone"]).append_column("heard_at", begins)
+
+
+def _late_ones(table: pa.Table) -> pa.Array:
+    """Every 50th row."""
+    return pa.array([number % _EVERY_LATE_REPORT == 0 for number in range(1, table.num_rows + 1)])
 
 
 def _write(folder: Path, table: pa.Table, heard: str) -> None:

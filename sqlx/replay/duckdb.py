@@ -19,9 +19,10 @@ from catalog.binding import AnalysisError
 from catalog.definitions import name_parts, name_text, shown_name
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import LiveRead
-from sqlx.errors import BindError
+from sqlx.errors import BindError, UnsupportedError
 from sqlx.replay.functions import MACROS, ReplayedSpark, named, register, taken
 from sqlx.replay.types import TypeTextError, common_type, from_duckdb, parse_type
+from sqlx.sql.tokens import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -253,6 +254,11 @@ class DuckDbBinder:
         """Rows are pushed, never inserted."""
         del entry
         return None
+
+    def state_relation(self, name: str, text: str, span: Span) -> str:
+        """There are no checkpoints."""
+        del name
+        raise UnsupportedError("UNSUPPORTED.STATE_HERE", text, span.pair)
 
     def live(self, entry: Entry) -> LiveRead:
         """Records are pushed under the definition's own name."""

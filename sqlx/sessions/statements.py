@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -30,11 +31,14 @@ from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
 from sqlx.streaming.commands import carets_in, carry_out
+from sqlx.streaming.state import state_of
 from sqlx.streaming.tables import refuse_write
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from udtf.spark.kept import Stateful
 
 
 # Parameters (``:name`` and ``?``) put into the text as literals, so that every query cut out of it has them.
@@ -97,12 +101,13 @@ _PAIRS = (
 )  # fmt: skip
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
 #: Spark's parser takes them as calls of functions that it would look for.
-_FUNCTIONS = frozenset({"history", "sliding_window", "descriptor"})
-_CALLS = ("history", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
+_FUNCTIONS = frozenset({"history", "state", "sliding_window", "descriptor"})
+_CALLS = ("history", "state", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
 #: In every statement that can be temporal is one of these; looking for them costs a hundredth of the pattern.
 _MARKS = (
     "of", "deduplicate", "grace", "temporal", "versioned", "upsert", "stream", "verify", "emit", "match_condition",
-    "history", "sliding_window", "descriptor", "insert", "merge", "update", "delete", "truncate", "alter", "load",
+    "history", "state", "sliding_window", "descriptor", "insert", "merge", "update", "delete", "truncate", "alter",
+    "load",
 )  # fmt: skip
 _SCAN = re.compile(
     rf"\b(?:{'|'.join([*(f'{a}{_GAP}{b}' for a, b in _PAIRS), *_WORDS])})\b"
@@ -285,7 +290,21 @@ class SessionStatements:
             return lower_stream(plan, self.spark, binder.live_frames, tasks, wanted)
 
     def _binder(self, portable: bool = False) -> SparkBinder:
-        return SparkBinder(self.spark, self.catalog, portable, self._parser)
+        binder = SparkBinder(self.spark, self.catalog, portable, self._parser)
+        binder.state = self._state
+        return binder
+
+    def _state(self, name: str, text: str, span: Span) -> str:
+        """A view of what a streaming query keeps."""
+        return self.views.register(state_of(self.spark, name, text, span.pair, self._stateful))
+
+    def _stateful(self, query: str, tasks: int, strategy: str | None) -> tuple[str, Sequence[Stateful]]:
+        """The fingerprint of a live query as it is now, and its operators."""
+        binder = self._binder()
+        lowered = lower_stream(
+            compile_query(query, binder, streaming=True), self.spark, binder.live_frames, tasks, strategy
+        )
+        return lowered.fingerprint, (*binder.stateful, *lowered.stateful)
 
     def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
         if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:

@@ -108,7 +108,7 @@ class ListReader:
     def key_text(self) -> str:
         token = self.cursor.peek()
         if token is not None and token.kind == "string":
-            return _unquoted(self.cursor.next())
+            return unquoted(self.cursor.next())
         return ".".join(self.qualified("the name of a property")[1])
 
     def value_text(self) -> str:
@@ -119,10 +119,11 @@ class ListReader:
         if token is None or token.kind == "op":
             self.cursor.fail("a value")
         token = self.cursor.next()
-        return sign + (_unquoted(token) if token.kind == "string" else token.text)
+        return sign + (unquoted(token) if token.kind == "string" else token.text)
 
 
-def _unquoted(token: Token) -> str:
+def unquoted(token: Token) -> str:
+    """The text that a string token stands for."""
     quote = token.text[-1]
     body = token.text[token.text.index(quote) + 1 : -1].replace(quote * 2, quote)
     return body if token.text[0] in "rR" else re.sub(r"\\(.)", r"\1", body)

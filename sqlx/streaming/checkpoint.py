@@ -10,9 +10,11 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+
 from sqlx.errors import RunError
 from sqlx.sql.definitions import StreamingTable
-from sqlx.streaming.tables import Folder
+from sqlx.streaming.tables import Folder, TableName
 from sqlx.version import __version__
 
 if TYPE_CHECKING:
@@ -47,6 +49,12 @@ class Identity:
     meaning: str = ""
 
 
+def usual_checkpoint(spark: SparkSession, name: TableName) -> str:
+    """Where the checkpoint of a table is whose statement does not say."""
+    database = "" if name.parts[-2] == "default" else f"{name.parts[-2]}."
+    return f"{spark.conf.get('spark.sql.warehouse.dir')}/_checkpoints/{database}{name.parts[-1]}"
+
+
 class Checkpoint:
     """The checkpoint of one streaming table.
 
@@ -73,7 +81,11 @@ class Checkpoint:
         Raises:
             RunError: it is broken, of another version, or the folder holds something else.
         """
-        text = self.folder.read(FILE)
+        try:
+            text = self.folder.read(FILE)
+        except Py4JJavaError as error:  # such as Hadoop's checksum
+            reason = f"{FILE}: {error.java_exception.getMessage()}"
+            raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=reason) from error
         if text is None:
             if any(not name.startswith(".") for name in self.folder.names()):
                 raise self._error("STREAMING.CHECKPOINT_FOREIGN")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from posixpath import normpath
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from weakref import WeakKeyDictionary
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 from sqlx.errors import TemporalSqlError
 from sqlx.sql.definitions import StreamingTable, Trigger
 from sqlx.streaming.failures import failure_of
+from sqlx.streaming.tables import Folder
 from udtf.metrics import GAUGES as METRIC_GAUGES
 from udtf.stream.spec import MAXIMA
 
@@ -125,10 +127,9 @@ class Totals:
             {name for counters in self.observed.values() for name in counters if name.startswith("unmatched_")}
         )
         yield from ((name, str(self.sum(name))) for name in names)
-        if any(name.rpartition("_")[0].endswith("corrected_join") for name in self.observed):
-            yield "corrected", str(self.sum("corrected"))
-        if any("malformed" in counters for counters in self.observed.values()):
-            yield "malformed", str(self.sum("malformed"))
+        for name in ("corrected", "malformed"):
+            if any(name in counters for counters in self.observed.values()):
+                yield name, str(self.sum(name))
         for name in ("buffered_rows", "buffered_bytes"):
             yield name, str(self.sum(name))
         if any("records" in counters for counters in self.observed.values()):
@@ -301,6 +302,14 @@ class Registry:
         """Note a query; one of the same name that ended before is forgotten."""
         with self._lock:
             self._queries[query.name.lower()] = query
+
+    def outside(self, spark: SparkSession, path: str) -> str | None:
+        """The whole path of a place where statements may not write or read; None where they may."""
+        if self.folders is None:
+            return None
+        scheme, colon, rest = Folder(spark, path).path.partition(":")
+        found = f"{scheme}{colon}{normpath(rest)}"
+        return None if any(found == folder or found.startswith(f"{folder}/") for folder in self.folders) else found
 
     def user_of(self, spark: SparkSession) -> str | None:
         """The user of a session; None where nobody knows users."""

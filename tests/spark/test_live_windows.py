@@ -186,3 +186,21 @@ def test_idle_streams_give_out_what_is_open(spark: SparkSession, tmp_path: Path)
         assert complete.wait(timeout=120), running.exception()
     finally:
         running.stop()
+
+
+def test_updates_that_wait_show_the_window_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """A window is a struct whose fields are never NULL, in rows that may not be there."""
+    session = session_of(spark, tasks=1)
+    data = rows(20, 0, seed=6)
+    Files(session, tmp_path, "w").write(data)
+    query = (
+        "SELECT k, window(ts, '10 seconds') AS w, count(*) AS n FROM {} GROUP BY k, window(ts, '10 seconds') "
+        "EMIT EVERY INTERVAL 2 SECONDS PER KEY"
+    )
+    session.sql(f"CREATE STREAMING TABLE w_waited USING memory TRIGGER (AVAILABLE NOW) AS {query.format('STREAM w')}")
+    found = [(k, window.start, n, kind) for k, window, n, kind in session.table("w_waited").collect()]
+    driver = ReplayDriver(f"CREATE STREAM w {COLUMNS} TIMESTAMP BY ts SEQUENCE BY seq; {query.format('w')}")
+    changes = driver.push([("w", row) for row in data])
+    wanted = [(c.row["k"], c.row["w"]["start"], c.row["n"], c.op) for c in changes]
+    assert shown(found) == shown(wanted)
+    assert wanted
