@@ -16,6 +16,7 @@ from sqlx.connectors.jars import CONNECTORS
 from sqlx.errors import BindError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
 from sqlx.sql.definitions import StreamingTable
+from sqlx.streaming.tables import SINK_LOG, Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -198,6 +199,8 @@ class KafkaSink:
 
 
 SinkKind = Literal["files", "table", "plain"]
+#: The option that says whether changes are added to a table or applied to it.
+MODE_OPTION = "write.mode"
 _TABLE_FORMATS = frozenset({"delta", "iceberg", "hudi", "paimon"})
 _KNOWN = ("parquet", "csv", "json", "orc", "text", "avro", "delta", "kafka", "memory", "console", "noop")
 #: Sinks whose rows end with the process: they need no checkpoint that outlives it.
@@ -285,6 +288,9 @@ def _is(jvm: Any, value: Any, name: str) -> bool:
 class FileSink:
     """Spark's own sink of files, written to from a micro-batch: a batch id that is in its log is passed over.
 
+    The rows are computed all the same: an operator whose tasks did not run has no state to commit, and Spark would
+    refuse to go on.
+
     Args:
         location: the folder of the table's files.
         file_format: the JVM's FileFormat.
@@ -293,15 +299,23 @@ class FileSink:
 
     def __init__(self, location: str, file_format: Any, options: tuple[tuple[str, str], ...] = ()) -> None:
         self.location, self._format, self._options = location, file_format, options
+        self._is_first = True  # only this micro-batch of a start can have been written before
 
     def write(self, batch_id: int, rows: DataFrame) -> None:
         """Write the rows of a micro-batch, unless they are written."""
+        if self._is_first and self._has(rows.sparkSession, batch_id):
+            NothingSink().write(batch_id, rows)
+        self._is_first = False
         jvm: Any = rows.sparkSession.sparkContext._jvm
         none = jvm.PythonUtils.toSeq([])
         options = jvm.PythonUtils.toScalaMap({key: value for key, value in self._options if key.lower() != "path"})
         sink_class = _sink_class(jvm)
         session = rows._jdf.sparkSession()
         sink_class(session, self.location, self._format, none, options).addBatch(batch_id, rows._jdf)
+
+    def _has(self, spark: SparkSession, batch_id: int) -> bool:
+        names = Folder(spark, self.location).names(SINK_LOG)
+        return any(int(name.partition(".")[0]) >= batch_id for name in names if name.partition(".")[0].isdigit())
 
 
 class NothingSink:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from posixpath import normpath
 from threading import Event, RLock
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +17,11 @@ from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
 from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
-from sqlx.streaming.checkpoint import Checkpoint, Identity
+from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.meaning import meaning_of
 from sqlx.streaming.registry import RunningQuery, listen, registry
 from sqlx.streaming.sinks import (
+    MODE_OPTION,
     NOTE,
     PASSING,
     BatchSink,
@@ -35,6 +35,7 @@ from sqlx.streaming.sinks import (
     united,
 )
 from sqlx.streaming.tables import Folder, StreamTable, TableName, columns_of, qualified
+from sqlx.streaming.upsert import FileVersions, check_upsert, is_upsert, table_schema, upsert_sink
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | Non
     if not live.late:
         return []
     statement, sink = starter.statement, starter.sink
-    if sink.file_format is None and sink.format not in _FORMATS:
+    if sink.file_format is None and sink.format not in _FORMATS and not starter.is_upsert:
         span = late_span(statement.text) or statement.span("USING")
         raise UnsupportedError("UNSUPPORTED.LATE_TO_SINK", statement.text, span, format=sink.format)
     of_table: dict[str, list[LateOutput]] = {}
@@ -147,14 +148,14 @@ def begin(starter: Starter, live: LiveQuery, late: list[Output], checkpoint: Che
         late: further tables; they make it write micro-batch by micro-batch.
         checkpoint: where it keeps how far it is; None is Spark's temporary folder.
     """
-    if late or starter.preview is not None:
+    if late or starter.preview is not None or starter.is_upsert:
         frame: DataFrame = live.frame
         rows: Callable[[DataFrame], DataFrame] = _same
         if late and live.fat is not None and live.rows is not None:
             frame, rows = live.fat, live.rows
-        outputs = [Output(rows, _batch_sink(starter)), *late]
+        outputs = [Output(rows, _batch_sink(starter, live)), *late]
         return _writer(starter, frame, checkpoint).foreachBatch(BatchWriter(outputs, starter.failures)).start()
-    sink, options = starter.sink, starter.statement.options
+    sink, options = starter.sink, starter.options
     if sink.format == "kafka":
         return _records(starter, live, checkpoint)
     writer = _writer(starter, live.frame, checkpoint).format(sink.format).outputMode("append")
@@ -185,13 +186,15 @@ def _writer(starter: Starter, frame: DataFrame, checkpoint: Checkpoint | None) -
     return writer
 
 
-def _batch_sink(starter: Starter) -> BatchSink:
+def _batch_sink(starter: Starter, live: LiveQuery) -> BatchSink:
     if starter.preview is not None:
         return starter.preview
+    if starter.is_upsert:
+        return upsert_sink(starter.table, starter.sink, starter.options, live)
     if starter.sink.file_format is None:
         return NothingSink()
     location = absolute(starter.path) if starter.to_path else starter.table.location
-    return FileSink(location, starter.sink.file_format, starter.statement.options)
+    return FileSink(location, starter.sink.file_format, starter.options)
 
 
 def _same(batch: DataFrame) -> DataFrame:
@@ -230,6 +233,7 @@ class Starter:
 
     def __post_init__(self) -> None:
         self.name: TableName = qualified(self.spark, self.statement.name)
+        self.is_upsert = self.preview is None and is_upsert(self.statement)
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
         check_path(self.statement.text, self.statement.span("USING"), self.sink.format, self.path)
@@ -237,6 +241,8 @@ class Starter:
         self._check_place(self.statement.checkpoint or "", "CHECKPOINT")
         if self.to_path:
             self.sink = replace(self.sink, kind="plain")
+        if self.is_upsert and self.sink.kind == "files":
+            self.table = FileVersions(self.spark, self.name, self.path)
 
     def start(self) -> RunningQuery | None:
         """Start it; None where IF NOT EXISTS finds it running.
@@ -253,10 +259,9 @@ class Starter:
             registry(self.spark.sparkContext).check_may_end(self.spark, running)
         if not _NAME.fullmatch(self.name.parts[-1]):
             raise self._refused("STREAMING.NAME", "NAME", name=self.name.parts[-1])
-        live = self.lower(self.tasks)
-        self.notes += live.plan.notes
-        if not live.frame.isStreaming:
-            raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
+        live = self._lowered()
+        if self.sink.format == "delta":
+            self.table.find_delta(self.path)
         if running is not None and self.statement.replace:
             running.stop()
         checkpoint = self._prepare(live)
@@ -273,10 +278,24 @@ class Starter:
             keeper.started(self.spark, self.statement, query)
         return query
 
+    def _lowered(self) -> LiveQuery:
+        live = self.lower(self.tasks)
+        self.notes += live.plan.notes
+        if not live.frame.isStreaming:
+            raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
+        if self.is_upsert:
+            check_upsert(self.statement, self.sink, live)
+        return live
+
     @property
     def tasks(self) -> int:
         """TASKS, or the setting ``sqlx.tasks``."""
         return self.statement.tasks or configured_tasks(self.spark)
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """OPTIONS of the format: without ours."""
+        return tuple((key, value) for key, value in self.statement.options if key.lower() != MODE_OPTION)
 
     @property
     def path(self) -> str:
@@ -334,8 +353,7 @@ class Starter:
         if not path:
             if self.sink.format in PASSING or self.preview is not None:
                 return None
-            database = "" if self.name.parts[-2] == "default" else f"{self.name.parts[-2]}."
-            path = f"{self.spark.conf.get('spark.sql.warehouse.dir')}/_checkpoints/{database}{self.name.parts[-1]}"
+            path = usual_checkpoint(self.spark, self.name)
         return Checkpoint(self.spark, self.statement, path)
 
     def _identity(self, live: LiveQuery, stored: Identity | None) -> Identity:
@@ -345,9 +363,8 @@ class Starter:
         elif self.sink.kind == "files":
             location = stored.location if stored is not None else self.table.location
         meaning = meaning_of(SparkCatalog(self.spark), self.statement.query)
-        return Identity(
-            self.statement.query, live.fingerprint, self.tasks, self.name.shown, self.sink.format, location, meaning
-        )
+        sink = f"{self.sink.format} OPTIONS ({MODE_OPTION} 'upsert')" if self.is_upsert else self.sink.format
+        return Identity(self.statement.query, live.fingerprint, self.tasks, self.name.shown, sink, location, meaning)
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:
         """OR REPLACE: the table and the checkpoint go."""
@@ -386,10 +403,9 @@ class Starter:
                 "STREAMING.CHECKPOINT_WITHOUT_TABLE", name=self.name.shown, path=checkpoint.folder.shown
             )
         location = self.location if has_files and not self.path else ""
+        schema = table_schema(live) if self.is_upsert else live.frame.schema
         try:
-            self.table.create(
-                live.frame.schema, self.sink.format, checkpoint.path, statement.options, statement.properties, location
-            )
+            self.table.create(schema, self.sink.format, checkpoint.path, self.options, statement.properties, location)
         except PySparkException as error:
             raise self._sink_refused(error) from error
 
@@ -434,12 +450,8 @@ class Starter:
 
     def _check_place(self, path: str, at: str) -> None:
         """Clients of a server write in its folders only: no plan of Spark's shows where a stream writes."""
-        folders = registry(self.spark.sparkContext).folders
-        if not path or folders is None:
-            return
-        scheme, colon, rest = Folder(self.spark, path).path.partition(":")
-        found = f"{scheme}{colon}{normpath(rest)}"
-        if not any(found == folder or found.startswith(f"{folder}/") for folder in folders):
+        found = registry(self.spark.sparkContext).outside(self.spark, path) if path else None
+        if found is not None:
             raise self._refused("SERVE.REFUSED", at if at in self.statement.spans else "NAME", what=f"files in {found}")
 
     def _refused(self, condition: str, at: str = "NAME", /, **parameters: object) -> RunError:

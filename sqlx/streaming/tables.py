@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,10 @@ class Folder:
         stream.close()
         self._system.rename(draft, self._inside(name))
 
+    def seconds_old(self, name: str) -> float:
+        """For how long a file that is there has been there."""
+        return time.time() - int(self._system.getFileStatus(self._inside(name)).getModificationTime()) / 1000
+
     def delete(self) -> None:
         """Delete the folder with all that is in it."""
         self._system.delete(self._folder, True)
@@ -95,7 +100,9 @@ class Folder:
 
 #: The property of a table that says which checkpoint its rows come from.
 CHECKPOINT = "sqlx.checkpoint"
-_LOG = "_spark_metadata"
+#: The folder of the log of Spark's sink of files.
+SINK_LOG = "_spark_metadata"
+_DELTA_LOG = "_delta_log"
 SESSION_CATALOG = "spark_catalog"
 
 
@@ -192,7 +199,7 @@ class StreamTable:
     def has_files(self, location: str = "") -> bool:
         """Whether a stream has written files to its place."""
         place = location or self.location
-        return bool(place) and bool(Folder(self.spark, place).names(_LOG))
+        return bool(place) and bool(Folder(self.spark, place).names(SINK_LOG))
 
     def create(
         self,
@@ -226,8 +233,19 @@ class StreamTable:
         """Drop the table and what a stream has written to its place."""
         location = self.location
         self.spark.sql(f"DROP TABLE IF EXISTS {self.name.text}")
-        if location and self.has_files(location):
+        if location and {SINK_LOG, _DELTA_LOG} & set(Folder(self.spark, location).names()):
             Folder(self.spark, location).delete()
+
+    def find_delta(self, path: str = "") -> None:
+        """Find the Delta table of a stream again by its files, where a catalog in memory has gone with its process."""
+        if self.exists or not self.name.is_in_session_catalog:
+            return
+        place = Folder(self.spark, path or self.location)
+        if _DELTA_LOG not in place.names():
+            return
+        self.spark.sql(f"CREATE TABLE {self.name.text} USING delta LOCATION {literal(place.path)}")
+        if not self.checkpoint:
+            self.spark.sql(f"DROP TABLE {self.name.text}")  # somebody else's: its files stay
 
     @property
     def _identifier(self) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError
+from tests.harness.keyed import DEFINITION, QUERY, Keyed, lives_and_deaths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,3 +69,26 @@ def test_delta_by_path_is_refused_where_a_retry_would_double_rows(spark: SparkSe
     with pytest.raises(TemporalSqlError) as refused:
         spark.sql(f"CREATE STREAM d_files USING delta OPTIONS (path '{tmp_path}/t') TIMESTAMP BY ts")
     assert refused.value.getCondition() == "DELTA.PATH"
+
+
+def test_changes_are_merged_into_a_delta_table(spark: SparkSession, rows: Rows, tmp_path: Path) -> None:
+    keyed = Keyed(tmp_path)
+    spark.sql(DEFINITION.format(folder=tmp_path))
+    for files in (2, 1):
+        for _ in range(files):
+            keyed.add()
+        spark.sql(
+            f"CREATE STREAMING TABLE d_groups USING delta OPTIONS (write.mode 'upsert') {NOW} AS {QUERY} AS CHANGELOG"
+        )
+        assert sorted(rows("SELECT * FROM d_groups"), key=str) == keyed.answer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
+def test_kills_leave_the_current_rows_in_a_delta_table(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    keyed = lives_and_deaths(tmp_path, "delta", 3)
+    merged = DeltaTable(str(tmp_path / "warehouse/joined")).to_pyarrow_table().to_pylist()
+    assert sorted((tuple(row.values()) for row in merged), key=str) == keyed.answer

@@ -1,6 +1,8 @@
-"""The process that is killed: one streaming table over two folders of Parquet files, from its checkpoint on.
+"""The process that is killed: one streaming table over folders of Parquet files, from its checkpoint on.
 
-``python kill_driver.py FOLDER [now]``: ``now`` reads what is there and ends. It prints READY when its query runs.
+``python kill_driver.py FOLDER [now] [upsert=FORMAT]``: ``now`` reads what is there and ends; ``upsert`` applies the
+changes of groups to a table of that format, in the place of a join whose rows are added. It prints READY when its
+query runs.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import sqlx
 from sqlx.streaming.registry import registry
+from tests.harness import keyed
 
 DEFINITIONS = (
     "CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP) "
@@ -22,9 +25,13 @@ QUERY = (
     "CREATE STREAMING TABLE joined CHECKPOINT '{folder}/checkpoint' {trigger} TASKS 4 AS "
     "SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
 )
+GROUPS = (
+    "CREATE STREAMING TABLE joined USING {format} OPTIONS (write.mode 'upsert') CHECKPOINT '{folder}/checkpoint' "
+    "{trigger} TASKS 2 AS " + keyed.QUERY
+)
 
 
-def main(folder: Path, *, now: bool) -> None:
+def main(folder: Path, *, now: bool, upsert: str = "") -> None:
     """Run the query until it ends, or this process does."""
     conf = {
         "spark.driver.memory": "1g",
@@ -34,16 +41,20 @@ def main(folder: Path, *, now: bool) -> None:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
     }
+    if upsert == "delta":
+        conf["sqlx.connectors"] = "delta"
     # One task at a time, since each life starts its own workers: of two partitions one has written its state when the
     # other dies. A task may fail, as on a cluster: a worker that was killed costs a retry, not the query.
     spark = sqlx.session(master="local[1,8]", conf=conf)
-    for definition in DEFINITIONS:
+    for definition in (keyed.DEFINITION,) if upsert else DEFINITIONS:
         spark.sql(definition.format(folder=folder))
-    spark.sql(QUERY.format(folder=folder, trigger="TRIGGER (AVAILABLE NOW)" if now else ""))
+    trigger = "TRIGGER (AVAILABLE NOW)" if now else ""
+    spark.sql((GROUPS if upsert else QUERY).format(folder=folder, trigger=trigger, format=upsert))
     print("READY", flush=True)  # noqa: T201 - the one who kills reads it
     (query,) = registry(spark.sparkContext).all()
     query.wait()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), now="now" in sys.argv[2:])
+    formats = [given.partition("=")[2] for given in sys.argv[2:] if given.startswith("upsert=")]
+    main(Path(sys.argv[1]), now="now" in sys.argv[2:], upsert=formats[0] if formats else "")

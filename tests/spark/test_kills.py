@@ -11,16 +11,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from tests.harness.killing import WAITED, Driver, finished, kill
 
 _WORKERS_A_LIFE = 2
 _SEED = 20261121
@@ -28,7 +25,6 @@ _ORDERS, _KEYS, _RATES = 60, 7, 3
 _HOUR_US = 3_600_000_000
 _BEGIN_US = 1_767_225_600_000_000  # 2026
 _AHEAD, _BEHIND = 6, 8
-_WAITED = threading.Event()
 
 
 class Inputs:
@@ -73,74 +69,6 @@ class Inputs:
         draft.rename(self.folder / name / f"part-{self.files:05}.parquet")
 
 
-class Driver:
-    """One life of the process."""
-
-    def __init__(self, folder: Path, *args: str) -> None:
-        self.folder = folder
-        script = Path(__file__).with_name("kill_driver.py")
-        with (folder / "driver.log").open("a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, str(script), str(folder), *args],
-                stdout=log,
-                stderr=log,
-                cwd=Path(__file__).parents[2],
-                env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-            )
-
-    @property
-    def is_alive(self) -> bool:
-        return self.process.poll() is None
-
-    def kill(self) -> None:
-        """The Python driver and its JVM, at once: the JVM would wind up in good order without its parent."""
-        if self.is_alive:
-            for pid in [self.process.pid, *descendants(self.process.pid)]:
-                kill(pid)
-        self.process.wait()
-
-    def workers(self) -> list[int]:
-        """Python workers: children of the daemons that the JVM has started."""
-        daemons = [pid for pid in descendants(self.process.pid) if "pyspark.daemon" in command(pid)]
-        return [pid for pid in daemons if parent(pid) in daemons]
-
-
-def kill(pid: int) -> bool:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    except (OSError, IndexError):
-        return 0
-
-
-def command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """All processes below one."""
-    parents = {int(path.name): parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
-    found = {pid}
-    while more := {child for child, above in parents.items() if above in found} - found:
-        found |= more
-    yield from found - {pid}
-
-
-def finished(folder: Path) -> int:
-    """How many micro-batches are done."""
-    return len([path for path in (folder / "checkpoint" / "commits").glob("*") if path.name.isdigit()])
-
-
 def written(folder: Path) -> list[tuple[int, int | None]]:
     """The rows of the files that the sink's log names."""
     rows: list[tuple[int, int | None]] = []
@@ -157,16 +85,16 @@ def live_and_die(driver: Driver, inputs: Inputs, chance: random.Random, kills: l
     folder, at, dead = inputs.folder, finished(inputs.folder) + 1, set[int]()
     for _ in range(_WORKERS_A_LIFE):
         while finished(folder) < at or not set(driver.workers()) - dead:
-            assert driver.is_alive, (folder / "driver.log").read_text()[-3000:]
+            assert driver.is_alive, driver.log
             feed(inputs)
-            _WAITED.wait(0.02)
-        _WAITED.wait(chance.uniform(0, 0.8))
+            WAITED.wait(0.02)
+        WAITED.wait(chance.uniform(0, 0.8))
         victim = chance.choice(sorted(set(driver.workers()) - dead) or [0])
         at = finished(folder) + chance.randrange(2)  # the next one dies in this micro-batch, or a later one
         if victim and kill(victim):
             dead.add(victim)
             kills.append("worker")
-    _WAITED.wait(chance.uniform(0, 1.5))
+    WAITED.wait(chance.uniform(0, 1.5))
     driver.kill()
     kills.append("driver")
 
@@ -200,7 +128,7 @@ def test_no_kill_loses_or_doubles_a_row(tmp_path: Path, most: int) -> None:
         inputs.add()
     last = Driver(tmp_path, "now")
     try:
-        assert last.process.wait(timeout=300) == 0, (tmp_path / "driver.log").read_text()[-3000:]
+        assert last.process.wait(timeout=300) == 0, last.log
     finally:
         last.kill()
     assert kills.count("driver") >= most // 5

@@ -19,6 +19,7 @@ from sqlx.sql.tokens import tokenize
 from sqlx.streaming.registry import registry
 from sqlx.streaming.sinks import FileSink
 from sqlx.streaming.start import Starter
+from tests.harness.killing import die_before_commit, warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,7 @@ def source(spark: SparkSession, tmp_path: Path) -> Iterator[Source]:
         query.query.stop()
         registry(spark.sparkContext).forget(query.name)
     spark.catalog.dropTempView("st_rows")  # rows in memory
-    house = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+    house = warehouse(spark)
     for table in spark.catalog.listTables("default"):
         if not table.isTemporary and table.name.startswith("st_"):
             spark.sql(f"DROP TABLE {table.name}")
@@ -85,7 +86,7 @@ def test_a_streaming_table_goes_on_where_it_stopped(spark: SparkSession, source:
 def test_a_process_without_a_catalog_finds_the_files_of_the_last_one(spark: SparkSession, source: Source) -> None:
     text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source"
     spark.sql(text)
-    place = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")) / "st_rows"
+    place = warehouse(spark) / "st_rows"
     shutil.move(place, place.with_name("st_aside"))
     spark.sql("DROP TABLE st_rows")
     shutil.move(place.with_name("st_aside"), place)
@@ -138,7 +139,7 @@ def test_a_checkpoint_of_something_else_is_refused(
     spark: SparkSession, source: Source, statement: str, said: str
 ) -> None:
     spark.sql(f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source")
-    place = str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:") + "/_checkpoints/st_rows"
+    place = warehouse(spark) / "_checkpoints/st_rows"
     error = refusal(spark, "CREATE STREAMING TABLE " + statement.format(checkpoint=place))
     assert error.condition == "STREAMING.CHECKPOINT_OTHER_QUERY"
     assert said in str(error)
@@ -290,7 +291,7 @@ def test_a_query_that_begins_anew_begins_its_late_rows_anew(spark: SparkSession,
     assert ids(spark, "st_rows") == [2]
     assert ids(spark, "st_late") == [0, 1]
     spark.sql("DROP TABLE st_rows")
-    shutil.rmtree(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:") + "/_checkpoints/st_rows")
+    shutil.rmtree(warehouse(spark) / "_checkpoints/st_rows")
     with pytest.raises(TemporalSqlError, match="rows of an earlier query"):
         start_with_late_rows(spark)
     assert ids(spark, "st_late") == [0, 1]
@@ -333,6 +334,9 @@ def test_a_live_join_writes_its_result_and_its_late_rows(spark: SparkSession, so
     assert (late["v"], late["_reason"]) == (3, "null_key")
     facts = cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))
     assert (facts["rows"], facts["null_key"], facts["matched"], facts["buffered_rows"]) == ("4", "1", "1", "1")
+    die_before_commit(warehouse(spark) / "_checkpoints/st_rows")
+    spark.sql(f"CREATE STREAMING TABLE st_rows {NOW} TASKS 1 AS {query.format('')}")
+    assert (spark.table("st_rows").count(), spark.table("st_late").count()) == (1, 1)
     refused = refusal(spark, query.format("STREAM"))
     assert refused.condition == "UNSUPPORTED.LATE_TO_NEEDS_TABLE"
     assert "^^^" in str(refused)
