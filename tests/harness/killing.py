@@ -98,6 +98,8 @@ def warehouse(spark: SparkSession) -> Path:
 
 def die_before_commit(checkpoint: Path) -> None:
     """As if a driver had died when the last micro-batch was in all its tables: Spark does not know that it is done."""
-    last = max((path for path in (checkpoint / "commits").glob("*") if path.name.isdigit()), key=lambda at: int(at.name))
+    last = max(
+        (path for path in (checkpoint / "commits").glob("*") if path.name.isdigit()), key=lambda at: int(at.name)
+    )
     last.unlink()
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
