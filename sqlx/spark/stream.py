@@ -856,8 +856,10 @@ def table_aggregate(node: TableAggregation, emit_order: int) -> Callable[[], Str
     schema, kept = rows_schema(node, emit_order)
     aggregates, types = node.config.aggregates, {column.name: column.type for column in node.input.columns}
     arguments = [[types[f"__a{n}_{m}"] for m in range(a.arguments)] for n, a in enumerate(aggregates)]
-    is_fast = is_compiled(aggregates, arguments)
-    return partial(logics.table_aggregate, node.config, schema, kept, is_fast)
+    arrow = _arrow_columns(node.input.columns)
+    known = [[arrow.field(f"__a{n}_{m}").type for m in range(a.arguments)] for n, a in enumerate(aggregates)]
+    compiled = known if is_compiled(aggregates, arguments) else None
+    return partial(logics.table_aggregate, node.config, schema, kept, compiled)
 
 
 def _arrow_schema(node: Operator) -> pa.Schema:

@@ -103,12 +103,14 @@ def foreign_key_join(
     return ForeignKeyStream(config, schema, kept, meets, table)
 
 
-def table_aggregate(config: TableAggregateConfig, schema: pa.Schema, kept: int, is_compiled: bool) -> StreamLogic:
-    """An aggregation of an empty table: compiled where all of it can be, else update by update."""
-    if is_compiled:
+def table_aggregate(
+    config: TableAggregateConfig, schema: pa.Schema, kept: int, compiled: Sequence[Sequence[pa.DataType]] | None
+) -> StreamLogic:
+    """An aggregation of an empty table: compiled, with the types of all arguments, or update by update."""
+    if compiled is not None:
         from udtf.operators.table_aggregate.compiled_stream import CompiledTableAggregate
 
-        return CompiledTableAggregate(config, schema, kept)
+        return CompiledTableAggregate(config, schema, kept, compiled)
     from udtf.operators.table_aggregate.stream import TableAggregateStream
 
     return TableAggregateStream(config, schema, kept)

@@ -1,4 +1,4 @@
-"""Counts, sums and averages of whole numbers over a live table, whole micro-batches at a time.
+"""Aggregates over a live table whose rows come and go, whole micro-batches at a time.
 
 The answers are those of `TableAggregateLogic`.
 """
@@ -10,29 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import ints_of, one_chunk, truth_of
+from udtf.columns.arrays import one_chunk, truth_of
 from udtf.columns.batch import hashes_of, is_present, keys_of
 from udtf.columns.keys import GroupKeys
 from udtf.columns.updates import GONE, OLD, ReadUpdates, UpdateRows, orders_of, times_in
-from udtf.errors import OperatorError
 from udtf.logic import Segment, StreamEmission
 from udtf.metrics import of_table
-from udtf.numba_cache import compiled, inlined
+from udtf.numba_cache import compiled
 from udtf.operators.table_aggregate import loops
-from udtf.operators.table_aggregate.loops import SHOWN, TIME
+from udtf.operators.table_aggregate.compiled_aggregates import Distinct, Extreme, Values, kept_of
+from udtf.operators.table_aggregate.loops import ROW, SHOWN, SIGN, TIME
 from udtf.rules import UNSET
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from udtf.aggregates import Aggregate
     from udtf.operators.table_aggregate.logic import TableAggregateConfig
 
-inlined(loops.copy_group, loops.count_row)
-_regroup = compiled(loops.regroup, loops)
-_EXACT = 1 << 53  # a double has every whole number up to here
+_move = compiled(loops.move)
 
 
 class CompiledTableAggregate:
@@ -42,15 +39,25 @@ class CompiledTableAggregate:
         config: the aggregation, see `is_compiled`.
         schema: of the output.
         kept: how many order columns of the input the output keeps.
+        arguments: per aggregate the types of its arguments.
     """
 
-    def __init__(self, config: TableAggregateConfig, schema: pa.Schema, kept: int) -> None:
+    def __init__(
+        self, config: TableAggregateConfig, schema: pa.Schema, kept: int, arguments: Sequence[Sequence[pa.DataType]]
+    ) -> None:
         """Start without groups."""
         self.config, self._schema, self._kept = config, schema, kept
         self._groups = GroupKeys([schema.field(f"__u{n}").type for n in range(config.n_keys)])
-        width = len(config.aggregates)
         self._facts = np.zeros((3, 0), np.int64)
-        self._totals, self._counted = np.zeros((width, 0), np.int64), np.zeros((width, 0), np.int64)
+        self._aggregates = [
+            kept_of(number, aggregate, types, schema.field(f"__a{number}").type)
+            for number, (aggregate, types) in enumerate(zip(config.aggregates, arguments, strict=True))
+        ]
+        self._distinct = {
+            number: Distinct(types)
+            for number, (kept_as, types) in enumerate(zip(self._aggregates, arguments, strict=True))
+            if kept_as.aggregate.distinct and not isinstance(kept_as, Extreme)
+        }
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8] | None = None) -> StreamEmission:
         """Take one micro-batch; there is one input, so that `sides` says nothing.
@@ -58,30 +65,23 @@ class CompiledTableAggregate:
         Raises:
             OperatorError: `OPERATOR.ARITHMETIC_OVERFLOW`; this object must not be used then.
         """
-        (table,), width = inputs, len(self.config.aggregates)
+        (table,) = inputs
         codes = self._place(keys_of(table, self.config.n_keys), hashes_of(table))
         read = ReadUpdates(table)
         updates = np.column_stack([read.rows[:, :2], read.first])
-        arguments = [self._arguments(table, number) for number in range(width)]
-        values = np.array([value for value, _ in arguments], np.int64).reshape(width, len(table))
-        counts = np.array([counted for _, counted in arguments], np.bool_).reshape(width, len(table))
-        most = 2 * len(read)
-        changed = np.empty((5, most), np.int64)
-        before, after = np.empty((width, 2, most), np.int64), np.empty((width, 2, most), np.int64)
-        sent = int(_regroup(
-            updates, codes, times_in(table), values, counts, self.config.n_keys > 0, self._facts, self._totals,
-            self._counted, changed, before, after,
-        ))  # fmt: skip
-        if sent < 0:
-            raise OperatorError.arithmetic_overflow("sum", self.config.aggregates[-1 - sent].type)
-        rows = self._output(table, changed[:, :sent], before[:, :, :sent], after[:, :, :sent])
-        delta = Segment({"groups": self._table(np.unique(codes))}, {}) if len(table) else None
+        moves, changed = np.empty((5, 2 * len(read)), np.int64), np.empty((5, 2 * len(read)), np.int64)
+        moved, sent = _move(updates, codes, times_in(table), self.config.n_keys > 0, self._facts, moves, changed)
+        found = [self._taken(number, table, moves[:, :moved], sent) for number in range(len(self._aggregates))]
+        rows = self._output(table, changed[:, :sent], found)
+        values = {number: values.changed for number, values in self._values()}
+        delta = self._segment(np.unique(codes), values) if len(table) else None
         metrics = of_table(len(read), sent, int(np.count_nonzero(self._facts[SHOWN])), self.stored_bytes)
         return StreamEmission(rows, (), dict(metrics), delta)
 
     def snapshot(self) -> Segment:
         """All groups; one without rows is kept for its time, which never goes back (10.5)."""
-        return Segment({"groups": self._table(np.arange(self._groups.size))}, {})
+        values = {number: values.current() for number, values in self._values()}
+        return self._segment(np.arange(self._groups.size), values)
 
     def apply(self, segment: Segment) -> None:
         """Put groups again."""
@@ -89,29 +89,42 @@ class CompiledTableAggregate:
         codes = self._place(keys_of(table, self.config.n_keys), hashes_of(table))
         for place in range(len(self._facts)):
             self._facts[place, codes] = one_chunk(table[f"fact{place}"]).to_numpy()
-        for number in range(len(self._totals)):
-            self._totals[number, codes] = one_chunk(table[f"total{number}"]).to_numpy()
-            self._counted[number, codes] = one_chunk(table[f"counted{number}"]).to_numpy()
+        for kept in self._aggregates:
+            kept.put(codes, table)
+        for number, values in self._values():
+            table = segment.tables[f"values{number}"]
+            groups = self._place(keys_of(table, self.config.n_keys), hashes_of(table))
+            columns = [one_chunk(table[name]) for name in table.column_names if name.startswith("value")]
+            values.put(groups, columns, one_chunk(table["rows"]).to_numpy())
 
     @property
     def stored_bytes(self) -> int:
         """Memory of the groups."""
-        return self._groups.nbytes + self._facts.nbytes + self._totals.nbytes + self._counted.nbytes
+        kept = sum(kept.nbytes for kept in self._aggregates) + sum(values.nbytes for _, values in self._values())
+        return self._groups.nbytes + self._facts.nbytes + kept
+
+    def _values(self) -> Iterator[tuple[int, Values]]:
+        """The values that aggregates keep, by the number of the aggregate."""
+        for number, kept in enumerate(self._aggregates):
+            if isinstance(kept, Extreme):
+                yield number, kept.values
+            elif number in self._distinct:
+                yield number, self._distinct[number].values
 
     def _place(self, keys: Sequence[pa.Array], hashes: NDArray[np.int64]) -> NDArray[np.int64]:
         codes = self._groups.place(keys, hashes)
         known = self._facts.shape[1]
         if self._groups.size > known:
-            room = ((0, 0), (0, max(self._groups.size, 2 * known) - known))
-            self._facts, self._totals, self._counted = (
-                np.pad(array, room) for array in (self._facts, self._totals, self._counted)
-            )
+            more = max(self._groups.size, 2 * known) - known
+            self._facts = np.pad(self._facts, ((0, 0), (0, more)))
             self._facts[TIME, known:] = UNSET
+            for kept in self._aggregates:
+                kept.grow(more)
         return codes
 
-    def _arguments(self, table: pa.Table, number: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """What each row adds to an aggregate, and whether it counts."""
-        aggregate = self.config.aggregates[number]
+    def _taken(self, number: int, table: pa.Table, moves: NDArray[np.int64], sent: int) -> Any:
+        """Let an aggregate take the rows that count for it."""
+        aggregate, kept = self.config.aggregates[number], self._aggregates[number]
         columns = [one_chunk(table[f"__a{number}_{m}"]) for m in range(aggregate.arguments)]
         counts = np.ones(len(table), np.bool_)
         for column in columns:
@@ -120,43 +133,40 @@ class CompiledTableAggregate:
             counts = counts & truth_of(columns[0])
         if aggregate.has_filter:
             counts = counts & truth_of(one_chunk(table[f"__a{number}_f"]))
-        values = ints_of(columns[0]) if aggregate.function in ("sum", "avg") else None
-        return np.zeros(len(table), np.int64) if values is None else values, counts
+        own = moves.copy()
+        own[SIGN] *= counts[own[ROW]]
+        if number in self._distinct:
+            self._distinct[number].filter(columns, own)
+        return kept.take(columns, own, sent)
 
-    def _output(
-        self, table: pa.Table, changed: NDArray[np.int64], before: NDArray[np.int64], after: NDArray[np.int64]
-    ) -> pa.Table:
+    def _output(self, table: pa.Table, changed: NDArray[np.int64], found: Sequence[Any]) -> pa.Table:
         codes, causes, times, was, is_now = changed
         sent = UpdateRows(was == 1, is_now == 1, shows_gone=False)
         keys, _ = self._groups.take(codes)
         columns: dict[str, Any] = sent.hidden(times, orders_of(table, causes, self._kept), keys)
         rows = pa.array(sent.update)
         columns |= {f"__k{n}": key.take(rows) for n, key in enumerate(keys)}
-        is_old, is_gone = sent.kind == OLD, sent.kind == GONE
-        for number, aggregate in enumerate(self.config.aggregates):
-            total, counted = np.where(is_old, before[number][:, sent.update], after[number][:, sent.update])
-            columns[f"__a{number}"] = _result(aggregate, total, counted, is_gone)
+        at = (sent.kind != OLD).astype(np.int64), sent.update
+        for number, kept in enumerate(self._aggregates):
+            columns[f"__a{number}"] = kept.shown(found[number], at, sent.kind == GONE)
         schema = self._schema
         return pa.table([columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
 
-    def _table(self, codes: NDArray[np.int64]) -> pa.Table:
+    def _segment(self, codes: NDArray[np.int64], values: Mapping[int, NDArray[np.int64]]) -> Segment:
+        """Groups, and values of groups by the number of their aggregate."""
+        columns = self._keys_of(codes) | {
+            f"fact{place}": pa.array(fact[codes]) for place, fact in enumerate(self._facts)
+        }
+        for kept in self._aggregates:
+            columns |= kept.columns(codes)
+        tables = {"groups": pa.table(columns)}
+        for number, kept_values in self._values():
+            groups, shown = kept_values.take(values[number])
+            of_values = {f"value{n}": value for n, value in enumerate(shown)}
+            rows = pa.array(kept_values.rows[values[number]])
+            tables[f"values{number}"] = pa.table(self._keys_of(groups) | of_values | {"rows": rows})
+        return Segment(tables, {})
+
+    def _keys_of(self, codes: NDArray[np.int64]) -> dict[str, pa.Array]:
         keys, hashes = self._groups.take(codes)
-        columns = {f"__k{n}": key for n, key in enumerate(keys)} | {"__hash": hashes}
-        columns |= {f"fact{place}": pa.array(fact[codes]) for place, fact in enumerate(self._facts)}
-        columns |= {f"total{number}": pa.array(total[codes]) for number, total in enumerate(self._totals)}
-        columns |= {f"counted{number}": pa.array(counted[codes]) for number, counted in enumerate(self._counted)}
-        return pa.table(columns)
-
-
-def _result(
-    aggregate: Aggregate, total: NDArray[np.int64], counted: NDArray[np.int64], is_gone: NDArray[np.bool_]
-) -> pa.Array:
-    if aggregate.function in ("count", "count_if"):
-        return pa.array(counted, mask=is_gone)
-    is_null = is_gone | (counted == 0)
-    if aggregate.function == "sum":
-        return pa.array(total, mask=is_null)
-    ratio = total / np.maximum(counted, 1)
-    for row in np.flatnonzero(np.abs(total) > _EXACT).tolist():  # rounded once, not twice
-        ratio[row] = int(total[row]) / max(1, int(counted[row]))
-    return pa.array(ratio, mask=is_null)
+        return {f"__k{n}": key for n, key in enumerate(keys)} | {"__hash": hashes}

@@ -8,6 +8,7 @@ Source: KIP-914 ("aggregations"), semantics.md 10, B10, B11.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -36,6 +37,12 @@ class TableAggregateConfig:
     name: str = "table_aggregate"
 
 
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_FLOATING = ("float", "double")
+_NUMBERS = (*_WHOLE, *_FLOATING, "boolean", "date", "timestamp", "timestamp_ntz")
+_LONG_DIGITS = 18
+
+
 def is_compiled(aggregates: Sequence[Aggregate], arguments: Sequence[Sequence[str]]) -> bool:
     """Whether all aggregates are of those that `CompiledTableAggregate` has.
 
@@ -47,10 +54,23 @@ def is_compiled(aggregates: Sequence[Aggregate], arguments: Sequence[Sequence[st
 
 
 def _is_compiled(aggregate: Aggregate, types: Sequence[str]) -> bool:
-    if aggregate.distinct:
+    if aggregate.distinct and not all(map(_is_hashed, types)):
         return False
-    is_whole = all(name in ("tinyint", "smallint", "int", "bigint") for name in types)
-    return aggregate.function in ("count", "count_if") or (aggregate.function in ("sum", "avg") and is_whole)
+    if aggregate.function in ("count", "count_if"):
+        return True
+    if aggregate.function in ("sum", "avg"):
+        return types[0] in (*_WHOLE, *_FLOATING) or _is_long(types[0])
+    return aggregate.function in ("min", "max") and (types[0] in _NUMBERS or _is_long(types[0]))
+
+
+def _is_hashed(name: str) -> bool:
+    return name in (*_NUMBERS, "string", "binary") or _is_long(name)
+
+
+def _is_long(name: str) -> bool:
+    """Whether it is a decimal of so few digits that it is one."""
+    found = re.fullmatch(r"decimal\((\d+),\d+\)", name)
+    return found is not None and int(found[1]) <= _LONG_DIGITS
 
 
 class Grouped(NamedTuple):

@@ -110,7 +110,10 @@ class Total:
 
 
 class Extreme:
-    """min and max: how many rows have each value, and the values in order, with such as have gone meanwhile."""
+    """min and max: how many rows have each value, and the values in order, with such as have gone meanwhile.
+
+    Of values that are equal -0.0 is less than 0.0: what came first does not matter.
+    """
 
     def __init__(self, function: str) -> None:
         """Start with no row."""
@@ -121,7 +124,7 @@ class Extreme:
     def add(self, arguments: Arguments) -> None:
         (value,) = arguments
         if value is not None:
-            key = canonical_key((value,))
+            key = _value_key(value)
             if key not in self._rows:
                 heapq.heappush(self._heap, _Ordered(value, self._is_max))
             self._rows[key] = value, self._rows.get(key, (value, 0))[1] + 1
@@ -129,7 +132,7 @@ class Extreme:
     def subtract(self, arguments: Arguments) -> None:
         (value,) = arguments
         if value is not None:
-            key = canonical_key((value,))
+            key = _value_key(value)
             kept, rows = self._rows[key]
             if rows == 1:
                 del self._rows[key]
@@ -138,7 +141,7 @@ class Extreme:
 
     def value(self) -> Any:
         while self._heap:
-            found = self._rows.get(canonical_key((self._heap[0].value,)))
+            found = self._rows.get(_value_key(self._heap[0].value))
             if found is not None:
                 return found[0]
             heapq.heappop(self._heap)
@@ -150,9 +153,17 @@ class Extreme:
 
     def __setstate__(self, state: tuple[bool, list[tuple[Any, int]]]) -> None:
         self._is_max = state[0]
-        self._rows = {canonical_key((value,)): (value, rows) for value, rows in state[1]}
+        self._rows = {_value_key(value): (value, rows) for value, rows in state[1]}
         self._heap = [_Ordered(value, self._is_max) for value, _ in state[1]]
         heapq.heapify(self._heap)
+
+
+def _value_key(value: Any) -> Any:
+    return canonical_key((value,)), _is_negative_zero(value)
+
+
+def _is_negative_zero(value: Any) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
 
 
 class _Ordered:
@@ -161,7 +172,8 @@ class _Ordered:
     __slots__ = ("_is_max", "_key", "value")
 
     def __init__(self, value: Any, is_max: bool) -> None:
-        self.value, self._is_max, self._key = value, is_max, order_key((value,))
+        self.value, self._is_max = value, is_max
+        self._key = order_key((value,)), not _is_negative_zero(value)
 
     def __lt__(self, other: _Ordered) -> bool:
         return other._key < self._key if self._is_max else self._key < other._key
