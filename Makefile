@@ -19,7 +19,7 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: check fast spark kafka compat ## all that CI checks, in 20 to 25 minutes on 2 cores
+test: check fast spark kafka compat ## all that CI checks, in about 20 minutes on 2 cores
 
 test-all: check fast docs test-compat test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
 	SQLX_ALL_ORDERS=1 $(BIN)/pytest tests/properties/test_corrections.py

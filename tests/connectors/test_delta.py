@@ -84,6 +84,7 @@ def test_changes_are_merged_into_a_delta_table(spark: SparkSession, rows: Rows, 
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
 def test_kills_leave_the_current_rows_in_a_delta_table(tmp_path: Path) -> None:

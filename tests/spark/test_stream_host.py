@@ -164,3 +164,58 @@ def parent(process: str) -> int:
         return int(Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[1])
     except (FileNotFoundError, ProcessLookupError):
         return 0
+
+
+def test_a_batch_that_is_read_twice_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    query = Query(spark, tmp_path)
+    query.add(BATCHES[:3])
+    late: list[Any] = []
+
+    def twice(fat: DataFrame, batch: int) -> None:
+        late.extend(rows_of(fat, "late0", schema("__k0 long, __o0 long")).collect())
+        query.collect(fat, batch)
+
+    assert sorted(query.run(twice)) == expected(BATCHES[:3])
+    assert [tuple(row) for row in late] == [(-1, 5)]
+
+
+def test_the_checkpoint_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    query = Query(spark, tmp_path)
+    query.add(BATCHES[:1])
+    query.run()
+    query.add(BATCHES[1:2])
+    query.spec = replace(SPEC, fingerprint="counting otherwise")
+    with pytest.raises(Exception, match=r"\[STATE.OTHER_QUERY\] the state of operator count_1, task"):
+        query.run()
+
+
+@pytest.mark.full
+def test_an_operator_follows_another(spark: SparkSession, tmp_path: Path) -> None:
+    class Chained(Query):
+        def frame(self) -> DataFrame:
+            first = rows_of(super().frame(), "rows", schema(OUTPUT))
+            columns = ("n AS __k0", "timestamp_micros(o) AS __event_time", "o AS __o0")
+            second = replace(self.spec, operator="count_2", order_columns=(1,))
+            return stream_operator([first.selectExpr(*columns)], second)
+
+    query = Chained(spark, tmp_path)
+    query.add(BATCHES)
+    counts = [row[2] for row in sorted(expected(BATCHES), key=lambda row: row[1])]
+    orders = sorted(row[1] for row in expected(BATCHES))
+    again = [
+        (n, order, counts[: place + 1].count(n)) for place, (n, order) in enumerate(zip(counts, orders, strict=True))
+    ]
+    assert sorted(query.run()) == sorted(again)
+    assert set(query.progress[0].observedMetrics) == {"count_1", "count_2"}
+
+
+def test_two_inputs_interleave_by_their_common_sequence(spark: SparkSession, tmp_path: Path) -> None:
+    class Both(Query):
+        def frame(self) -> DataFrame:
+            source = self.source().selectExpr("*", "__event_time AS __time")
+            odd, even = source.where("__o0 % 2 = 1"), source.where("__o0 % 2 = 0")
+            return stream_operator([odd, even], replace(self.spec, order_columns=(1, 1), common_sequence=True))
+
+    query = Both(spark, tmp_path)
+    query.add(BATCHES)
+    assert sorted(query.run()) == expected(BATCHES)

@@ -71,8 +71,11 @@ def foreign(table: TableConfig) -> ForeignKeyStream:
 
 def groups(table: TableConfig) -> CompiledTableAggregate:
     del table
-    schema = pa.schema([("__k0", pa.int64()), ("__a0", pa.int64()), *hidden(pa.int64())])
-    return CompiledTableAggregate(TableAggregateConfig(n_keys=1, aggregates=(Aggregate("count"),)), schema, 0)
+    aggregates = Aggregate("count"), Aggregate("max", 1), Aggregate("count", 1, distinct=True)
+    results = [(f"__a{n}", pa.int64()) for n in range(len(aggregates))]
+    schema = pa.schema([("__k0", pa.int64()), *results, *hidden(pa.int64())])
+    types = [[], [pa.int64()], [pa.int64()]]
+    return CompiledTableAggregate(TableAggregateConfig(n_keys=1, aggregates=aggregates), schema, 0, types)
 
 
 def taken(make: Callable[[TableConfig], StreamLogic], table: TableConfig) -> Iterator[StreamLogic]:
@@ -88,6 +91,8 @@ def taken(make: Callable[[TableConfig], StreamLogic], table: TableConfig) -> Ite
             own = updates["__u0"].combine_chunks().to_numpy()
             # Left rows point to right ones, every third to none that was ever there; groups are few.
             points = np.where(own % 3 == 0, -own, own) if make is foreign else own % 7
+            arguments = pa.array(own)  # of the groups, values come and go as keys do
+            updates = updates.append_column("__a1_0", arguments).append_column("__a2_0", arguments)
             inputs = [as_updates(updates, pa.array(points)), right][: 2 if make is foreign else 1]
             times = ("__event_time", "__time")
         logic.on_batch(*interleave(inputs, (1,) * len(inputs), False, times))
@@ -99,7 +104,12 @@ def taken(make: Callable[[TableConfig], StreamLogic], table: TableConfig) -> Ite
 @pytest.mark.parametrize("table", [UPSERT, VERSIONED], ids=["upsert", "versioned"])
 @pytest.mark.parametrize("make", [changes, primary, foreign, groups])
 def test_state_is_bounded_by_what_is_current(make: Any, table: TableConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("udtf.columns.current", "udtf.operators.table_join.foreign_key_stream"):
+    modules = (
+        "columns.current",
+        "operators.table_join.foreign_key_stream",
+        "operators.table_aggregate.compiled_aggregates",
+    )
+    for module in (f"udtf.{name}" for name in modules):
         monkeypatch.setattr(f"{module}.FEWEST_ROWS", 1 << 10)
     sizes = []
     for logic in taken(make, table):
