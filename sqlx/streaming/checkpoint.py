@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILE = "_sqlx.json"
 #: The number of what a checkpoint of ours looks like: this file, and the state that Spark keeps for our operators.
-FORMAT = 1
+FORMAT = 2
 _SHOWN = 60
 
 

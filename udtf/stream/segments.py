@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Raised when the layout of segments changes; the head of a log says which one it was written in.
-FORMAT: Final = 1
+FORMAT: Final = 2
 _MAGIC: Final = b"SQLXSG"
 _HEADER: Final = struct.Struct(">6sHIQI")  # magic, format, length of description, length of tables, checksum of both
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")

@@ -19,7 +19,7 @@ from udtf.errors import StateError
 from udtf.stream import log as log_module
 from udtf.stream.cache import CachedState, StateCache
 from udtf.stream.log import Head, MemoryLog
-from udtf.stream.segments import Stamp, owner_of, seal, unseal
+from udtf.stream.segments import FORMAT, Stamp, owner_of, seal, unseal
 from udtf.stream.siblings import Siblings
 from udtf.stream.spec import StreamSpec
 from udtf.stream.task import TaskRunner
@@ -225,14 +225,14 @@ def test_another_format_is_refused() -> None:
         assert log.current is not None
         log.current = replace(log.current, format=99)
 
-    assert "format 99, this version reads 1" in raises("STATE.FORMAT", restarted(age), [1])
+    assert f"format 99, this version reads {FORMAT}" in raises("STATE.FORMAT", restarted(age), [1])
 
 
 def test_heads_come_back_from_bytes() -> None:
     head = Head(7, "token", "f", first=3, snapshot_bytes=5, tail_bytes=9)
     assert Head.from_bytes(head.to_bytes(), "here") == head
-    assert Head.from_bytes(b'{"format": 2, "unheard": 0}', "here").format == 2
-    for damaged in (b"{", b"[]", b"{}", b'{"format": 1}'):
+    assert Head.from_bytes(b'{"format": 99, "unheard": 0}', "here").format == 99
+    for damaged in (b"{", b"[]", b"{}", b'{"format": %d}' % FORMAT):
         with pytest.raises(StateError, match=r"STATE\.CORRUPT_SEGMENT"):
             Head.from_bytes(damaged, "here")
 
