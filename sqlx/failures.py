@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _FRAME = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _PYTHON_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
@@ -23,6 +25,21 @@ class CommandError(Exception):
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(f"{message}\nHINT: {hint}" if hint else message)
+
+
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """Let an interrupt be one: where it comes in a call of Java, py4j closes its socket, and what fails there hides it.
+
+    Raises:
+        KeyboardInterrupt: in the place of such an error.
+    """
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
 
 
 def message_of(error: BaseException) -> str | None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sqlx.failures import message_of
+from sqlx.failures import interrupts, message_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -166,7 +166,8 @@ def reported() -> Iterator[None]:
         typer.Exit: 1 after an error, 130 after Ctrl-C.
     """
     try:
-        yield
+        with interrupts():
+            yield
     except KeyboardInterrupt:
         complain("Interrupted.")
         raise typer.Exit(INTERRUPTED) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.cli.output import Result, count, fetch
 from sqlx.cli.streams import size, span, summary
+from sqlx.failures import interrupts
 from sqlx.notebook.tables import html_table, text_table
 from sqlx.streaming.registry import RunningQuery
 
@@ -121,9 +122,10 @@ def follow(query: RunningQuery, latest: Latest | None, show: Show, refresh: floa
     interrupted = False
     waited = threading.Event()
     try:
-        while query.query.isActive:
-            show(LiveView(query, latest), False)
-            waited.wait(refresh)
+        with interrupts():
+            while query.query.isActive:
+                show(LiveView(query, latest), False)
+                waited.wait(refresh)
     except KeyboardInterrupt:
         interrupted = True
     if latest is not None:  # nobody else can see its rows: it ends with the view

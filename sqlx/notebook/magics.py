@@ -16,7 +16,7 @@ from sqlx.cli.progress import watched
 from sqlx.cli.scripts import Statement, error_place, split
 from sqlx.cli.start import tell_remarks
 from sqlx.cli.streams import StreamOptions, start_stream
-from sqlx.failures import CommandError, message_of
+from sqlx.failures import CommandError, interrupts, message_of
 from sqlx.notebook.arguments import Options, read
 from sqlx.notebook.live import Latest, LiveView, Show, follow
 from sqlx.notebook.plots import Picture, plot
@@ -54,7 +54,8 @@ def told() -> Iterator[None]:
         CellError: the message of the error.
     """
     try:
-        yield
+        with interrupts():
+            yield
     except KeyboardInterrupt:
         raise CellError("Interrupted.") from None
     except Exception as error:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from sqlx.cli.output import Result
-from sqlx.failures import CommandError
+from sqlx.failures import CommandError, interrupts
 from sqlx.notebook.arguments import Options, read
 from sqlx.notebook.tables import Rows
 
@@ -100,3 +101,20 @@ def test_an_error_is_a_message_without_a_stack_trace(cell: str, message: str) ->
     assert message in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     assert 'File "' not in done.stdout + done.stderr
+
+
+@interrupts()
+def interrupted_in_py4j() -> None:
+    """As it does it: interrupted, it asks a socket that is closed already for its peer."""
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        with socket.socket() as closed:
+            closed.getpeername()
+
+
+def test_an_interrupt_in_a_call_of_java_is_one() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_in_py4j()
+    with pytest.raises(FileNotFoundError), interrupts():
+        raise FileNotFoundError
