@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BatchSink(Protocol):
-    """Takes the rows of one micro-batch; those of a batch id that it has are passed over."""
+    """Takes the rows of one micro-batch; those of a batch id that it has are computed, and not written again."""
 
     def write(self, batch_id: int, rows: DataFrame) -> None:
         """Write the rows of a micro-batch."""

@@ -27,6 +27,12 @@ def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+def longs_in(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """A column of longs that are never NULL."""
+    values: NDArray[np.int64] = one_chunk(table[name]).to_numpy()
+    return values
+
+
 def ints_of(column: pa.Array) -> NDArray[np.int64] | None:
     """The values as int64 where the type is one in disguise (ints, date, timestamp, bool), anything at NULLs."""
     kind = column.type

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import one_chunk, truth_of
+from udtf.columns.arrays import longs_in, one_chunk, truth_of
 from udtf.columns.keys import GroupKeys
 from udtf.columns.rows import FEWEST_ROWS, Rows
 
@@ -86,11 +86,13 @@ class CurrentRows:
     def put(self, side: int, table: pa.Table, deleted: int) -> None:
         """Put what `table` gave, of one table; `deleted` is the cell of a key that has no row."""
         names = table.column_names
-        codes = self.place([one_chunk(table[name]) for name in names if name.startswith("__k")], _ints(table, "__hash"))
+        codes = self.place(
+            [one_chunk(table[name]) for name in names if name.startswith("__k")], longs_in(table, "__hash")
+        )
         first = self.rows[side].append(table)
         is_gone = truth_of(one_chunk(table["__gone"]))
         self.cells[side, codes] = np.where(is_gone, deleted, np.arange(first, first + len(table)))
-        self.times[side, codes] = _ints(table, "__time")
+        self.times[side, codes] = longs_in(table, "__time")
 
     def table(self, side: int, codes: NDArray[np.int64] | None = None) -> pa.Table:
         """What is known of keys (of all) in one table: key, `__hash`, `__time`, `__gone`, payload."""
@@ -133,8 +135,3 @@ class CurrentRows:
     def keys(self, codes: NDArray[np.int64]) -> tuple[list[pa.Array], pa.Array]:
         """The key columns of some codes, and their hashes."""
         return self._keys.take(codes)
-
-
-def _ints(table: pa.Table, name: str) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = one_chunk(table[name]).to_numpy()
-    return values

@@ -15,6 +15,7 @@ from udtf.columns import hash_loops
 from udtf.columns.arrays import can_hash, floats_of, ints_of, one_chunk
 from udtf.columns.batch import is_present
 from udtf.columns.hash_loops import P1, P2, P3, P4, P5
+from udtf.columns.order import longs_of
 from udtf.numba_cache import compiled, inlined
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ def _hashed(column: pa.Array, seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
         bits = values.view(np.int64) if is_wide else values.astype(np.float32).view(np.int32).astype(np.int64)
         return _hash_long(bits, seeds) if is_wide else _hash_int(bits, seeds)
     if pa.types.is_decimal128(kind):
-        scaled = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column)) : 2]
-        return _hash_long(scaled, seeds)
+        return _hash_long(longs_of(column), seeds)
     if pa.types.is_boolean(kind):
         return _hash_int(pc.fill_null(column, False).cast(pa.int8()).to_numpy().astype(np.int64), seeds)
     ints = ints_of(column)

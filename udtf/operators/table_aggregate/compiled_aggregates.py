@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from udtf.columns.arrays import floats_of, ints_of, one_chunk
+from udtf.columns.arrays import floats_of, ints_of, longs_in
 from udtf.columns.hashes import hashes_or_none
 from udtf.columns.keys import GroupKeys
 from udtf.columns.order import longs_of, of_longs, order_of
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from udtf.aggregates import Aggregate
 
 inlined(
-    exact_loops.add_bits, exact_loops.add_long, exact_loops.magnitude, exact_loops.divide, exact_loops.scaled,
-    exact_loops.rounded, exact_loops.quotient, loops.double_of, loops.meld, loops.push, loops.least,
+    exact_loops.add_bits, exact_loops.add_long, exact_loops.magnitude, exact_loops.negate, exact_loops.multiply_add,
+    exact_loops.divide, exact_loops.scaled, exact_loops.rounded, exact_loops.quotient,
+    loops.double_of, loops.meld, loops.push, loops.least,
 )  # fmt: skip
 _count = compiled(loops.count)
 _add_whole = compiled(loops.add_whole)
@@ -96,7 +97,7 @@ class Counted:
 
     def put(self, groups: NDArray[np.int64], table: pa.Table) -> None:
         """Put what `columns` gave."""
-        self.counted[groups] = _ints(table, f"counted{self._number}")
+        self.counted[groups] = longs_in(table, f"counted{self._number}")
 
     @property
     def nbytes(self) -> int:
@@ -142,7 +143,7 @@ class WholeTotal(Counted):
 
     def put(self, groups: NDArray[np.int64], table: pa.Table) -> None:
         super().put(groups, table)
-        self._totals[groups] = _ints(table, f"total{self._number}")
+        self._totals[groups] = longs_in(table, f"total{self._number}")
 
     @property
     def nbytes(self) -> int:
@@ -201,9 +202,9 @@ class DoubleTotal(Counted):
             self._widen(min(places), max(places) - 1)
         self._limbs[groups] = 0
         for place in places:
-            self._limbs[groups, place - self._low] = _ints(table, f"{prefix}{place}")
+            self._limbs[groups, place - self._low] = longs_in(table, f"{prefix}{place}")
         for n in range(3):
-            self._others[groups, n] = _ints(table, f"other{self._number}_{n}")
+            self._others[groups, n] = longs_in(table, f"other{self._number}_{n}")
 
     @property
     def nbytes(self) -> int:
@@ -254,7 +255,7 @@ class DecimalTotal(Counted):
     def put(self, groups: NDArray[np.int64], table: pa.Table) -> None:
         super().put(groups, table)
         for n in range(_DECIMAL_LIMBS):
-            self._limbs[groups, n] = _ints(table, f"limb{self._number}_{n}")
+            self._limbs[groups, n] = longs_in(table, f"limb{self._number}_{n}")
 
     @property
     def nbytes(self) -> int:
@@ -316,10 +317,11 @@ class Values:
         """The codes of those that rows have."""
         return np.flatnonzero(self.rows[: self.size] > 0)
 
-    def put(self, groups: NDArray[np.int64], values: Sequence[pa.Array], rows: NDArray[np.int64]) -> None:
-        """Put how many rows have values."""
+    def put(self, groups: NDArray[np.int64], values: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Put how many rows have values; the codes of the values."""
         codes = self.place(groups, values)
         self.rows[codes] = rows
+        return codes
 
     def make_room(self) -> bool:
         """Forget values that no row has, where they are most of them; codes from before mean nothing then."""
@@ -361,9 +363,10 @@ class Heaps(Values):
         self.order[new] = order.to_numpy()
         return codes
 
-    def put(self, groups: NDArray[np.int64], values: Sequence[pa.Array], rows: NDArray[np.int64]) -> None:
-        super().put(groups, values, rows)
-        self._push(self.place(groups, values), groups)
+    def put(self, groups: NDArray[np.int64], values: Sequence[pa.Array], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        codes = super().put(groups, values, rows)
+        self._push(codes, groups)
+        return codes
 
     def make_room(self) -> bool:
         if not super().make_room():
@@ -448,8 +451,3 @@ def kept_of(number: int, aggregate: Aggregate, arguments: Sequence[pa.DataType],
     if pa.types.is_decimal(kind):
         return DecimalTotal(number, aggregate, kind.scale, result)
     return WholeTotal(number, aggregate)
-
-
-def _ints(table: pa.Table, name: str) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = one_chunk(table[name]).to_numpy()
-    return values

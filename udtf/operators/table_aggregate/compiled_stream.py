@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import one_chunk, truth_of
+from udtf.columns.arrays import longs_in, one_chunk, truth_of
 from udtf.columns.batch import hashes_of, is_present, keys_of
 from udtf.columns.keys import GroupKeys
 from udtf.columns.updates import GONE, OLD, ReadUpdates, UpdateRows, orders_of, times_in
@@ -88,14 +88,14 @@ class CompiledTableAggregate:
         table = segment.tables["groups"]
         codes = self._place(keys_of(table, self.config.n_keys), hashes_of(table))
         for place in range(len(self._facts)):
-            self._facts[place, codes] = one_chunk(table[f"fact{place}"]).to_numpy()
+            self._facts[place, codes] = longs_in(table, f"fact{place}")
         for kept in self._aggregates:
             kept.put(codes, table)
         for number, values in self._values():
             table = segment.tables[f"values{number}"]
             groups = self._place(keys_of(table, self.config.n_keys), hashes_of(table))
             columns = [one_chunk(table[name]) for name in table.column_names if name.startswith("value")]
-            values.put(groups, columns, one_chunk(table["rows"]).to_numpy())
+            values.put(groups, columns, longs_in(table, "rows"))
 
     @property
     def stored_bytes(self) -> int:

@@ -60,12 +60,26 @@ def magnitude(limbs: NDArray[np.int64], into: NDArray[np.int64], start: int) -> 
         carry = value >> BITS
     if carry >= 0:
         return False
-    carry = 1
-    for place in range(start, start + len(limbs)):
-        value = (MASK - into[place]) + carry
-        into[place] = value & MASK
-        carry = value >> BITS
+    negate(into, start, start + len(limbs))
     return True
+
+
+def negate(number: NDArray[np.int64], start: int, end: int) -> None:
+    """Turn the sign of limbs of 32 bits, in two's complement."""
+    carry = 1
+    for place in range(start, end):
+        value = (MASK - number[place]) + carry
+        number[place] = value & MASK
+        carry = value >> BITS
+
+
+def multiply_add(number: NDArray[np.int64], factor: int, more: int) -> None:
+    """Multiply limbs of 32 bits, and add a number."""
+    carry = more
+    for place in range(len(number)):
+        value = number[place] * factor + carry
+        number[place] = value & MASK
+        carry = value >> BITS
 
 
 def divide(number: NDArray[np.int64], divisor: int) -> int:
@@ -138,21 +152,10 @@ def quotient(limbs: NDArray[np.int64], factor: int, divisor: int, scratch: NDArr
         the low and the high half of a number of 128 bits.
     """
     is_negative = magnitude(limbs, scratch, 0)
-    carry = 0
-    for place in range(len(scratch)):
-        value = scratch[place] * factor + carry
-        scratch[place] = value & MASK
-        carry = value >> BITS
+    multiply_add(scratch, factor, 0)
     rest = divide(scratch, divisor) if divisor > 1 else 0
-    carry = 1 if 2 * rest >= divisor else 0
-    for place in range(len(scratch)):
-        value = scratch[place] + carry
-        scratch[place] = value & MASK
-        carry = value >> BITS
+    if 2 * rest >= divisor:
+        multiply_add(scratch, 1, 1)
     if is_negative:
-        carry = 1
-        for place in range(len(scratch)):
-            value = (MASK - scratch[place]) + carry
-            scratch[place] = value & MASK
-            carry = value >> BITS
+        negate(scratch, 0, len(scratch))
     return scratch[0] | scratch[1] << BITS, scratch[2] | scratch[3] << BITS
