@@ -6,13 +6,11 @@ Nothing is kept here: each look-up asks Spark's session catalog, so that definit
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -21,14 +19,14 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from catalog.binding import AnalysisError
 from catalog.definitions import Definition, Drop, Show, name_parts, part_text, shown_name
 from catalog.entries import Column, Entry
-from catalog.planner import SESSION_CATALOG, Found, Planner
+from catalog.planner import Found, Planner
 from catalog.relations import FILE_ARRIVAL, PARQUET_ARRIVAL
 from catalog.statements import OWNER, Lowered, from_comment, from_properties, show_query
+from udtf.engine import engine_of
+from udtf.engine.engine import MODIFIED, ROW, Relation
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_SEPARATOR = "\x01"
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,8 @@ class SparkCatalog:
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark
-        jvm: Any = spark.sparkContext._jvm
-        self._identifiers = jvm.org.apache.spark.sql.catalyst.TableIdentifier
-        self._option = jvm.scala.Option
-        self._parsed: dict[str, Entry | None] = {}
+        self.spark, self.engine = spark, engine_of(spark)
+        self._parsed: dict[object, Entry | None] = {}
         self.opened: dict[str, Opened] = {}
 
     def resolve(self, name: str | tuple[str, ...]) -> Entry | None:
@@ -75,13 +70,11 @@ class SparkCatalog:
 
     def names(self) -> tuple[str, ...]:
         """The tables and views of the current database and the session, for did-you-mean."""
-        listed = self._session.listTables(self._session.getCurrentDatabase(), "*", True)
-        return tuple(_last_part(text) for text in listed.mkString(_SEPARATOR).split(_SEPARATOR) if text)
+        return self.engine.names()
 
     def entries(self) -> tuple[Entry, ...]:
         """The definitions of the current database and the session, by name."""
-        listed = self._session.listViews(self._session.getCurrentDatabase(), "*").mkString(_SEPARATOR)
-        names = sorted({_last_part(text) for text in listed.split(_SEPARATOR) if text})
+        names = sorted(set(self.engine.names(views=True)))
         return tuple(entry for name in names if (entry := self.resolve((name,))) is not None)
 
     def insert_target(self, entry: Entry) -> str | None:
@@ -101,85 +94,52 @@ class SparkCatalog:
         planner = Planner(self)
         return planner.drop(statement) if isinstance(statement, Drop) else planner.create(statement)
 
-    @cached_property
-    def _session(self) -> Any:
-        """Spark's session catalog. Not before the first look-up: the session may be in the making."""
-        return self.spark._jsparkSession.sessionState().catalog()
-
-    @cached_property
-    def _catalogs(self) -> Any:
-        return self.spark._jsparkSession.sessionState().catalogManager()
-
     def current_catalog(self) -> str:
         """The name of the current catalog."""
-        return str(self._catalogs.currentCatalog().name())
+        return self.engine.current_catalog
 
     def current_database(self) -> str:
         """The current database of Spark's own catalog."""
-        return str(self._session.getCurrentDatabase())
+        return self.engine.current_database
 
     def has_database(self, name: str) -> bool:
         """Whether Spark's own catalog has that database."""
-        return bool(self._session.databaseExists(name))
+        return self.engine.has_database(name)
 
     def is_temporary(self, parts: tuple[str, ...]) -> bool:
         """Whether the name is that of a temporary view."""
-        return len(parts) < 3 and bool(self._session.isTempView(self._identifier(parts)))
-
-    def _identifier(self, parts: tuple[str, ...]) -> Any:
-        if len(parts) == 1:
-            return self._identifiers.apply(parts[0])
-        return self._identifiers.apply(parts[-1], self._option.apply(parts[-2]))
+        return self.engine.is_temporary(parts)
 
     def find(self, parts: tuple[str, ...], *, permanent: bool = False) -> Found | None:
         """What is under a name; ``permanent`` passes over temporary views."""
-        if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != SESSION_CATALOG):
+        relation = self.engine.relation(parts, permanent=permanent)
+        if relation is None:
             return None
-        identifier, session = self._identifier(parts), self._session
-        is_temporary = not permanent and len(parts) < 3 and bool(session.isTempView(identifier))
-        if not is_temporary and not session.tableExists(identifier):
-            return None
-        if not is_temporary and len(parts) < 3 and self.current_catalog() != SESSION_CATALOG:
-            return None
-        if permanent:
-            return self._found(session.getTableMetadata(identifier), is_temporary=False)
-        return self._found(session.getTempViewOrPermanentTableMetadata(identifier), is_temporary=is_temporary)
+        owner = relation.properties.get(OWNER, "")
+        return Found(relation.is_temporary, relation.is_view, owner, self._entry(relation))
 
-    def _found(self, table: Any, *, is_temporary: bool) -> Found:
-        if is_temporary:
-            view = table.viewText()
-            return Found(is_temporary, True, "", self._cached(str(view.get())) if view.isDefined() else None)
-        is_view = bool(table.viewText().isDefined())
-        text = str(table.properties().mkString(_SEPARATOR))
-        properties = dict(pair.split(" -> ", 1) for pair in text.split(_SEPARATOR) if " -> " in pair)
-        return Found(is_temporary, is_view, properties.get(OWNER, ""), self._cached(text) if is_view else None)
-
-    def _cached(self, text: str) -> Entry | None:
-        """The entry in the properties or the text of a view; the same text is read once."""
-        if text not in self._parsed:
-            pairs = dict(pair.split(" -> ", 1) for pair in text.split(_SEPARATOR) if " -> " in pair)
-            self._parsed[text] = from_properties(pairs) or from_comment(text)
-        return self._parsed[text]
+    def _entry(self, relation: Relation) -> Entry | None:
+        """The entry in the properties or the text of a view; the same ones are read once."""
+        if not relation.is_view or relation.text is None:
+            return None
+        known = relation.text if relation.is_temporary else tuple(relation.properties.items())
+        if known not in self._parsed:
+            found = from_comment(relation.text) if relation.is_temporary else from_properties(dict(relation.properties))
+            self._parsed[known] = found
+        return self._parsed[known]
 
     def _refresh(self, entry: Entry) -> None:
         """Let Spark list the files of a source anew: a definition reads what is there now."""
-        if not entry.relation.endswith("__source`"):
-            return
-        parts = name_parts(entry.relation)
-        if len(parts) > 1:
-            self._session.invalidateCachedTable(self._identifier(parts))
-        else:
-            self.spark.catalog.refreshTable(entry.relation)
+        if entry.relation.endswith("__source`"):
+            self.engine.refresh(name_parts(entry.relation))
 
     def new_log(self, columns: tuple[Column, ...]) -> str:
         """The path of new, empty Parquet files in the warehouse, which go when the session ends."""
-        jvm: Any = self.spark.sparkContext._jvm
         warehouse = self.spark.conf.get("spark.sql.warehouse.dir")
         path = f"{warehouse}/_sqlx_temporary/{uuid.uuid4().hex}"
         items = ", ".join(f"CAST(NULL AS {c.type}) AS {part_text(c.name)}" for c in columns)
         self.spark.sql(f"SELECT {items} WHERE false").write.parquet(path)
-        directory = jvm.org.apache.hadoop.fs.Path(path)
-        directory.getFileSystem(self.spark._jsparkSession.sessionState().newHadoopConf()).deleteOnExit(directory)
+        self.engine.delete_at_end(path)
         return path
 
     def columns(self, query: str) -> tuple[Column, ...]:
@@ -189,7 +149,7 @@ class SparkCatalog:
             AnalysisError: Spark refuses it.
         """
         with _refusals():
-            return columns_of(self.spark._jsparkSession.sql(query).schema())
+            return columns_of(self.spark.sql(query).schema)
 
     def open_source(
         self, name: str, source: str, options: dict[str, str], columns: tuple[Column, ...]
@@ -203,7 +163,7 @@ class SparkCatalog:
         schema = ", ".join(f"{part_text(c.name)} {c.type}" for c in columns)
         with _refusals():
             frame = (reader.schema(schema) if columns else reader).load()
-            arrival = _arrival(frame._jdf.queryExecution().analyzed())
+            arrival = _arrival(self.engine.hidden_of(frame))
             extra = [f"{expression} AS __arrived{n}" for n, expression in enumerate(arrival)]
             frame.selectExpr("*", *extra).createOrReplaceTempView(part_text(name))
         self.opened[name.lower()] = Opened(source, options)
@@ -214,27 +174,25 @@ class SparkCatalog:
         self.spark.catalog.dropTempView(name)
         self.opened.pop(name.lower(), None)
 
-    def arrival_of(self, plan: Any) -> tuple[str, ...]:
-        """The same of an analysed plan, which may be a stream's."""
-        return _arrival(plan)
-
     def view_query(self, parts: tuple[str, ...]) -> str | None:
         """The query of a view as text; None where it has none, being made of a DataFrame."""
-        view = self._session.getTempViewOrPermanentTableMetadata(self._identifier(parts)).viewText()
-        return str(view.get()) if view.isDefined() else None
+        found = self.engine.relation(parts)
+        return None if found is None else found.text
 
     def arrival(self, relation: str) -> tuple[str, ...]:
         """How the rows of a relation arrived, as ORDER BY expressions over them; () where Spark does not know."""
-        return _arrival(self.spark._jsparkSession.sql(f"SELECT * FROM {relation}").queryExecution().analyzed().child())
+        return _arrival(self.engine.hidden(relation))
+
+    def arrival_of(self, source: DataFrame) -> tuple[str, ...]:
+        """The same of a source that a reader has opened; it may be a stream."""
+        return _arrival(self.engine.hidden_of(source))
 
 
-def _arrival(plan: Any) -> tuple[str, ...]:
-    """By the hidden columns of an analysed plan: those of files say when a file was written and where a row stood."""
-    hidden = {str(column.name()): str(column.dataType().json()) for column in java_list(plan.metadataOutput())}
-    fields = hidden.get("_metadata", "")
-    if '"file_modification_time"' not in fields:
+def _arrival(hidden: frozenset[str]) -> tuple[str, ...]:
+    """By the hidden columns: those of files say when a file was written and where a row stood."""
+    if MODIFIED not in hidden:
         return ()
-    return PARQUET_ARRIVAL if '"row_index"' in fields else FILE_ARRIVAL
+    return PARQUET_ARRIVAL if ROW in hidden else FILE_ARRIVAL
 
 
 @contextmanager
@@ -272,15 +230,6 @@ def _without_frame(message: str) -> str:
     return re.sub(r"^\[[A-Z0-9_.]+\] | SQLSTATE: \w+.*$", "", message).strip()
 
 
-def _last_part(identifier: str) -> str:
-    return name_parts(identifier)[-1]
-
-
-def java_list(sequence: Any) -> list[Any]:
-    """The elements of a sequence of Scala's."""
-    return [sequence.apply(n) for n in range(sequence.length())]
-
-
 def type_text(data_type: DataType) -> str:
     """A type as text that Spark reads back, whatever the names of nested fields."""
     if isinstance(data_type, StructType):
@@ -292,9 +241,8 @@ def type_text(data_type: DataType) -> str:
     return str(data_type.simpleString())
 
 
-def columns_of(java_schema: Any) -> tuple[Column, ...]:
-    """The columns of a schema of the JVM."""
-    schema = StructType.fromJson(json.loads(java_schema.json()))
+def columns_of(schema: StructType) -> tuple[Column, ...]:
+    """The columns of a schema."""
     return tuple(Column(f.name, type_text(f.dataType), _char_length(f)) for f in schema.fields)
 
 

@@ -61,8 +61,9 @@ def _of_os_error(error: OSError) -> str:
 
 
 def _of_spark_error(error: BaseException) -> str | None:
-    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
+
+    from udtf.engine.java import Py4JError, Py4JJavaError, Py4JNetworkError
 
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception

@@ -14,10 +14,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
-from py4j.protocol import Py4JError
-
 from sqlx.errors import RunError
 from sqlx.failures import CommandError
+from udtf.engine.java import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, ClassVar, Protocol
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from sqlx.failures import CommandError
+from udtf.engine.java import Py4JError, Py4JJavaError
 
 _log = logging.getLogger("sqlx")
 _REMEMBERED_SECONDS = 300.0

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from sqlx.failures import CommandError
 from sqlx.serving.clients import Audit, Owners
 from sqlx.serving.connect import ConnectServer, TimeLimit, connect_conf, too_many_rows
@@ -27,6 +25,7 @@ from sqlx.serving.tls import make_keystore
 from sqlx.serving.users import UsersFile
 from sqlx.sessions.session import front_of
 from sqlx.streaming.registry import registry
+from udtf.engine.java import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -47,7 +47,7 @@ def make_keystore(spark: SparkSession, tls: Tls, path: Path, secret: str) -> Non
     Raises:
         CommandError: the files do not hold a certificate and its key.
     """
-    from py4j.protocol import Py4JJavaError
+    from udtf.engine.java import Py4JJavaError
 
     keys: Any = spark.sparkContext._jvm.sqlx.serving.Keys  # type: ignore[union-attr]
     try:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -20,9 +19,11 @@ import udtf
 from sqlx.errors import TemporalSqlError
 from sqlx.sessions.statements import SessionStatements, may_be_ours
 from sqlx.sessions.stored import where_written
-from sqlx.spark.binder import probing
 from sqlx.streaming.commands import look_again
 from sqlx.streaming.registry import registry
+from udtf.engine import engine_of
+from udtf.engine.asking import probing
+from udtf.engine.java import Py4JJavaError
 
 # Errors on their way to Java: Spark's own as they were, ours as a ParseException with condition and SQLSTATE.
 #
@@ -185,8 +186,10 @@ class SparkParserHook:
             return plan
         for note in rewritten.notes:
             _log.warning("%s", note)
-        if rewritten.plan is not None:
-            return rewritten.plan
+        if rewritten.frame is not None:
+            return rewritten.frame._jdf.queryExecution().analyzed()
+        if rewritten.body is not None:
+            return rewritten.body
         if rewritten.sql is None:
             return self._session.emptyDataFrame().queryExecution().logical()
         return self._delegate.parsePlan(rewritten.sql)
@@ -300,7 +303,9 @@ class FrontEnd:
         if identity not in self._sessions:
             spark = SparkSession(self._context, java_session)
             udtf.register(spark)  # functions belong to a session: Thrift's and Connect's get them here
-            self._sessions[identity] = SessionStatements(spark, self._delegates.get(identity))
+            engine: Any = engine_of(spark)
+            engine.parser = self._delegates.get(identity)
+            self._sessions[identity] = SessionStatements(spark)
         return self._sessions[identity]
 
     def java_error(self, error: PySparkException) -> Exception:

@@ -9,8 +9,6 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
-
 from catalog.definitions import Definition, Drop, Show, name_text
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
@@ -22,8 +20,8 @@ from sqlx.sessions.explain import explain_plan
 from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
 from sqlx.sessions.stored import is_body, parameters_named, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
-from sqlx.spark.batch import Views, kept, lower_query, lower_to_views
-from sqlx.spark.binder import SparkBinder, check_definition, probing
+from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_views
+from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.stream import LiveQuery, lower_stream, ready
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
@@ -33,10 +31,12 @@ from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, w
 from sqlx.streaming.commands import carets_in, carry_out
 from sqlx.streaming.state import state_of
 from sqlx.streaming.tables import refuse_write
+from udtf.engine import engine_of
+from udtf.engine.asking import probing
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from udtf.spark.kept import Stateful
 
@@ -133,12 +133,14 @@ class Rewritten:
     Attributes:
         sql: the statement.
         notes: what the compiler wants to say once.
-        plan: Spark's plan of a query with operators, in place of the statement.
+        frame: a query with operators, in place of the statement.
+        body: the same of the body of a function, as Spark's plan.
     """
 
     sql: str | None
     notes: tuple[str, ...] = ()
-    plan: Any = None
+    frame: DataFrame | None = None
+    body: Any = None
 
 
 class SessionStatements:
@@ -146,12 +148,10 @@ class SessionStatements:
 
     Args:
         spark: the session.
-        parser: Spark's own parser, where it is known.
     """
 
-    def __init__(self, spark: SparkSession, parser: Any = None) -> None:
-        self.spark = spark
-        self._parser = parser
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark, self.engine = spark, engine_of(spark)
         self.catalog = SparkCatalog(spark)
         self.views = Views(spark)
 
@@ -195,12 +195,9 @@ class SessionStatements:
     def _as_read(self, text: str) -> str:
         """A statement as Spark reads it: with its variables put in, and with names in double quotes as names."""
         if "${" in text:
-            jvm: Any = self.spark.sparkContext._jvm
-            text = str(jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
-        if '"' in text:
-            conf: Any = self.spark._jsparkSession.sessionState().conf()
-            if conf.ansiEnabled() and conf.doubleQuotedIdentifiers():
-                text = with_backquotes(text, tokenize(text))
+            text = self.engine.substituted(text)
+        if '"' in text and self.engine.quotes_names:
+            text = with_backquotes(text, tokenize(text))
         return text
 
     def _script(self, text: str, accepted: bool) -> Rewritten | None:
@@ -242,12 +239,8 @@ class SessionStatements:
 
     def _is_taken(self, text: str) -> bool:
         """Whether Spark's parser takes a statement."""
-        try:
-            with probing():
-                self._parser.parsePlan(text)
-        except PySparkException:
-            return False
-        return True
+        with probing():
+            return self.engine.refusal(text) is None
 
     def _names_ours(self, tokens: tuple[Token, ...]) -> bool:
         """Whether a statement that Spark's parser takes is ours all the same.
@@ -290,7 +283,7 @@ class SessionStatements:
             return lower_stream(plan, self.spark, binder.live_frames, tasks, wanted)
 
     def _binder(self, portable: bool = False) -> SparkBinder:
-        binder = SparkBinder(self.spark, self.catalog, portable, self._parser)
+        binder = SparkBinder(self.spark, self.catalog, portable)
         binder.state = self._state
         return binder
 
@@ -329,8 +322,9 @@ class SessionStatements:
             store(head, plan, self._binder())
             return Rewritten(None, plan.notes)
         if is_query(text):
-            lowered = lower_query(plan, self.spark, binder.analyzed, in_session=in_session)
-            return Rewritten(None, plan.notes, lowered)
+            if in_session:
+                return Rewritten(None, plan.notes, lower_query(plan, self.spark, binder.analyzed))
+            return Rewritten(None, plan.notes, body=lower_body(plan, self.spark, binder.analyzed))
         with kept(tokens[0].word == "CACHE"):
             return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
 
@@ -356,7 +350,7 @@ class SessionStatements:
         if live.late:
             raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
         notes = (*plan.notes, *ready(self.spark, live.conf))
-        return Rewritten(None, notes, live.frame._jdf.queryExecution().analyzed())
+        return Rewritten(None, notes, live.frame)
 
 
 def _words(tokens: tuple[Token, ...], count: int) -> list[str]:

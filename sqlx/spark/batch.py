@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import OrderedDict
@@ -14,18 +13,17 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampNTZType
 
-from catalog.spark import java_list
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.plan.operators import function_of
 from sqlx.spark.aggregates import call_of
 from sqlx.spark.workers import check_workers
+from udtf.engine import engine_of
 from udtf.errors import OperatorError
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.deduplicate.config import DeduplicateConfig
@@ -38,28 +36,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-# Parsed plans as Spark's Datasets.
-
-
-_dataset_classes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
-
-def dataset(spark: SparkSession, plan: Any) -> Any:
-    """A parsed plan, analysed, as Spark's Dataset."""
-    context = spark.sparkContext
-    if context not in _dataset_classes:  # py4j asks the JVM for every part of a dotted name
-        jvm: Any = context._jvm
-        _dataset_classes[context] = jvm.org.apache.spark.sql.classic.Dataset
-    return _dataset_classes[context].ofRows(spark._jsparkSession, plan)
-
-
 # What travels to Python and back: a column that is a key or the time as well travels once.
 
 
 _NAMED = ("__as_of", "__time", "__seq")
-_SEPARATOR = "\x01"
-_AS_IT_IS = re.compile(r"(?P<source>(?P<name>\w+)#\d+)L?")
-_COLUMN = re.compile(r"(?P<source>\S+#\d+)L? AS (?P<name>\w+)#\d+L?")
 
 
 def without_copies(config: AsOfJoinConfig, left: DataFrame) -> tuple[AsOfJoinConfig, DataFrame, dict[str, str]]:
@@ -73,7 +53,7 @@ def without_copies(config: AsOfJoinConfig, left: DataFrame) -> tuple[AsOfJoinCon
         The join whose left payload names the key in their place, the narrower input, and what to call the columns of
         the result again.
     """
-    columns, renamed = _without_copies(config.left_columns, _sources(left._jdf.queryExecution().analyzed()))
+    columns, renamed = _without_copies(config.left_columns, engine_of(left.sparkSession).sources(left))
     return replace(config, left_columns=columns), left.drop(*renamed.values()), renamed
 
 
@@ -84,7 +64,8 @@ def without_own_copies(
 
     The optimised projection is read, since the time of a stream is computed in a subquery.
     """
-    columns, renamed = _without_copies(config.columns, _sources(rows._jdf.queryExecution().optimizedPlan()))
+    sources = engine_of(rows.sparkSession).sources(rows, optimized=True)
+    columns, renamed = _without_copies(config.columns, sources)
     return replace(config, columns=columns), rows.drop(*renamed.values()), renamed
 
 
@@ -95,8 +76,7 @@ def repeated_columns(rows: DataFrame, last: Sequence[str] = ()) -> dict[str, str
         rows: an input, a projection.
         last: columns that no other one is to be a copy of, if possible.
     """
-    plan = rows._jdf.queryExecution().analyzed()
-    sources = _sources(plan.plan() if plan.getClass().getSimpleName() == "WithCTE" else plan)
+    sources = engine_of(rows.sparkSession).sources(rows)
     names = sorted(rows.columns, key=lambda name: name in last)
     return _same(names, sources, lambda name: name.startswith(("__a", "_l")))
 
@@ -108,30 +88,9 @@ def live_copies(rows: DataFrame, needed: Sequence[str]) -> dict[str, str]:
         rows: an input, a projection.
         needed: beginnings of the names that must travel whatever they are.
     """
-    state = rows.sparkSession._jsparkSession.sessionState()
-    # Spark optimises a streaming frame only when it runs; projections over projections become one here.
-    sources = _sources(state.optimizer().execute(rows._jdf.queryExecution().analyzed()))
+    sources = engine_of(rows.sparkSession).sources(rows, optimized=True)  # projections over projections become one
     names = sorted(rows.columns, key=lambda name: not name.startswith(tuple(needed)))
     return _same(names, sources, lambda name: not name.startswith(tuple(needed)))
-
-
-def renamed_only(rows: DataFrame) -> dict[str, str] | None:
-    """Per column of a live frame the column that it is of what a worker gave; None where anything else is done to it.
-
-    Args:
-        rows: a query over a frame that `mapInArrow` made.
-    """
-    state = rows.sparkSession._jsparkSession.sessionState()
-    plan = state.optimizer().execute(rows._jdf.queryExecution().analyzed())
-    if plan.getClass().getSimpleName() != "Project" or not plan.child().getClass().getSimpleName().startswith("MapIn"):
-        return None
-    found: dict[str, str] = {}
-    for text in str(plan.projectList().mkString(_SEPARATOR)).split(_SEPARATOR):
-        column = _COLUMN.fullmatch(text) or _AS_IT_IS.fullmatch(text)
-        if column is None:
-            return None
-        found[column["name"]] = column["source"].partition("#")[0]
-    return found if set(found) == set(rows.columns) else None
 
 
 def _same(names: Sequence[str], sources: dict[str, str], may_go: Callable[[str], bool]) -> dict[str, str]:
@@ -157,18 +116,6 @@ def _without_copies(payload: tuple[str, ...], sources: dict[str, str]) -> tuple[
             renamed[key] = name
         columns.append(key if travels and key is not None else name)
     return tuple(columns), renamed
-
-
-def _sources(plan: Any) -> dict[str, str]:
-    """Output column to the column that it is, for those that are plain columns, from a projection."""
-    if plan.getClass().getSimpleName() != "Project":
-        return {}
-    found = {}
-    for text in str(plan.projectList().mkString(_SEPARATOR)).split(_SEPARATOR):
-        column = _COLUMN.fullmatch(text)
-        if column is not None:
-            found[column["name"]] = column["source"]
-    return found
 
 
 # Lowers a deduplication of bounded rows to Spark.
@@ -299,20 +246,20 @@ class Views:
     def register(self, frame: DataFrame) -> str:
         """Register a result under a name of its own; the name to read it by."""
         name = f"__sqlx_{_process}_{next(_numbers)}"
-        frame.createOrReplaceGlobalTempView(name)
+        shown = engine_of(self.spark).read_as(frame, name)
         self.names[name] = None
         while len(self.names) > _KEPT_VIEWS:
             oldest, _ = self.names.popitem(last=False)
-            self.spark.catalog.dropGlobalTempView(oldest)
-        return f"{self.spark.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
+            engine_of(self.spark).forget(oldest)
+        return shown
 
     def drop(self) -> None:
         """Drop all of them: the session has ended."""
         while self.names:
-            self.spark.catalog.dropGlobalTempView(self.names.popitem()[0])
+            engine_of(self.spark).forget(self.names.popitem()[0])
 
 
-def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any]) -> dict[str, DataFrame]:
+def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """Plan the operators of a bounded query on Spark.
 
     Args:
@@ -349,22 +296,23 @@ def kept(is_kept: bool) -> Iterator[None]:
         _kept.reset(token)
 
 
-def lower_query(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Any], *, in_session: bool = True) -> Any:
-    """Spark's plan of a bounded query with operators.
+def lower_query(plan: Plan, spark: SparkSession, analyzed: Mapping[str, DataFrame]) -> DataFrame:
+    """A bounded query with operators.
 
     Args:
         plan: the compiled query.
         spark: the session.
         analyzed: as in `lower_operators`.
-        in_session: as in `compile_query`; the body of a function is analysed by whoever knows its arguments.
     """
-    frames = lower_operators(plan, spark, analyzed)
-    if in_session:
-        return frame(plan.root, spark, frames, analyzed)._jdf.queryExecution().analyzed()
-    return _around_results(plan.root.sql, spark, frames)
+    return frame(plan.root, spark, lower_operators(plan, spark, analyzed), analyzed)
 
 
-def lower_to_views(plan: Plan, spark: SparkSession, views: Views, analyzed: Mapping[str, Any]) -> str:
+def lower_body(plan: Plan, spark: SparkSession, analyzed: Mapping[str, DataFrame]) -> Any:
+    """The same of the body of a function, as a plan that is analysed by whoever knows its arguments."""
+    return engine_of(spark).body(plan.root.sql, lower_operators(plan, spark, analyzed))
+
+
+def lower_to_views(plan: Plan, spark: SparkSession, views: Views, analyzed: Mapping[str, DataFrame]) -> str:
     """Plain Spark SQL for a command around a query: it reads the results as global temporary views."""
     names = {name: views.register(result) for name, result in lower_operators(plan, spark, analyzed).items()}
     return substitute(plan.root.sql, names)
@@ -392,79 +340,19 @@ def _mapped(left: DataFrame, right: DataFrame, config: AsOfJoinConfig, schema: S
 
 
 def frame(
-    fragment: Fragment, spark: SparkSession, frames: dict[str, DataFrame], analyzed: Mapping[str, Any]
+    fragment: Fragment, spark: SparkSession, frames: dict[str, DataFrame], analyzed: Mapping[str, DataFrame]
 ) -> DataFrame:
     """A fragment as a DataFrame."""
     read = {name: frames[name] for name, _ in fragment.reads if name in frames}
     found = analyzed.get(fragment.sql)
-    if found is not None and not read:
-        return DataFrame(found, spark)
-    in_place = _in_place(spark, found.queryExecution().analyzed(), read) if found is not None else None
-    return query_frame(fragment.sql, spark, read) if in_place is None else DataFrame(dataset(spark, in_place), spark)
+    if found is None:
+        return query_frame(fragment.sql, spark, read)
+    return engine_of(spark).over_results(found, fragment.sql, read) if read else found
 
 
-def _in_place(spark: SparkSession, plan: Any, frames: Mapping[str, DataFrame]) -> Any:
-    """An analysed query with results where it has their stand-ins (docs/design/20261123_analysed_once.md).
-
-    Args:
-        spark: the session.
-        plan: the query over stand-ins, as common table expressions around it.
-        frames: the results by the names of their stand-ins.
-
-    Returns:
-        The query over the results; None where Spark has put a stand-in elsewhere, or where the type of a result says
-        more than its stand-in's (elements that are never NULL).
-    """
-    if plan.nodeName() != "WithCTE":
-        return None
-    jvm: Any = spark.sparkContext._jvm
-    definitions, wanted = [], dict(frames)
-    for definition in java_list(plan.cteDefs()):
-        alias = definition.child()
-        result = wanted.pop(alias.alias(), None) if alias.nodeName() == "SubqueryAlias" else None
-        if result is None:
-            definitions.append(definition)
-        elif _types(alias.schema()) == _types(result._jdf.schema()):
-            own = alias.withNewChildren(jvm.PythonUtils.toSeq([result._jdf.queryExecution().analyzed()]))
-            definitions.append(definition.withNewChildren(jvm.PythonUtils.toSeq([own])))
-        else:
-            return None
-    if wanted:
-        return None
-    changed = plan.withNewChildren(jvm.PythonUtils.toSeq([*definitions, plan.plan()]))
-    changed.setAnalyzed()
-    return changed
-
-
-def _types(schema: Any) -> list[tuple[str, Any]]:
-    """Names and types of columns; whether one may be NULL as a whole is of no account, as results always may."""
-    return [(column["name"], column["type"]) for column in json.loads(schema.json())["fields"]]
-
-
-def query_frame(sql: str, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
+def query_frame(sql: str, spark: SparkSession, frames: Mapping[str, DataFrame]) -> DataFrame:
     """A query that reads results by name, as a DataFrame."""
-    if not frames:
-        return spark.sql(sql)
-    return DataFrame(dataset(spark, _around_results(sql, spark, frames)), spark)
-
-
-def _around_results(sql: str, spark: SparkSession, frames: Mapping[str, DataFrame]) -> Any:
-    java: Any = spark._jsparkSession
-    results = {name: result._jdf.queryExecution().analyzed() for name, result in frames.items()}
-    return with_relations(spark, java.sessionState().sqlParser().parsePlan(sql), results)
-
-
-def with_relations(spark: SparkSession, plan: Any, relations: Mapping[str, Any]) -> Any:
-    """A parsed query with the plans that it reads by name, as common table expressions around it.
-
-    So nothing is registered that somebody would have to drop.
-    """
-    jvm: Any = spark.sparkContext._jvm
-    none = jvm.scala.Option.empty()
-    logical: Any = jvm.org.apache.spark.sql.catalyst.plans.logical
-    alias: Any = getattr(getattr(logical, "SubqueryAlias$"), "MODULE$")
-    ctes = [jvm.scala.Tuple3(name, alias.apply(name, relation), none) for name, relation in relations.items()]
-    return logical.UnresolvedWith(plan, jvm.PythonUtils.toSeq(ctes), False)
+    return engine_of(spark).query(sql, frames) if frames else spark.sql(sql)
 
 
 def substitute(sql: str, names: dict[str, str]) -> str:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from catalog.definitions import Definition, name_parts, part_text
 from catalog.entries import Column, Entry
@@ -29,10 +22,13 @@ from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Aggregation, Suppress, other_keys, reads_changes
 from sqlx.plan.subquery_text import stands_in
-from sqlx.spark.batch import dataset, query_frame, with_relations
+from sqlx.spark.batch import query_frame
 from sqlx.spark.stream import Followed, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, quoted
+from udtf.engine import engine_of
+from udtf.engine.asking import probing
+from udtf.engine.java import Py4JError
 from udtf.spark.kept import Stateful
 from udtf.spark.tasks import configured_tasks
 from udtf.stream.interleave import AT, LANE
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
 
 
 _RAW, _PARSED = "__sqlx_topic", "__sqlx_parsed"
-_SEPARATOR = "\x01"
 #: Options of a bounded read alone.
 _BOUNDED = frozenset({"endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp", "path", "serialization.format"})
 _BEGINNINGS = frozenset({"startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp"})
@@ -84,12 +79,7 @@ def _options(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> dict[s
     parts = name_parts(entry.topic)
     if entry.temporary:
         return catalog.opened[parts[-1].lower()].options
-    jvm: Any = spark.sparkContext._jvm
-    some = jvm.scala.Option.apply
-    name = jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[-1], some(parts[-2]))
-    table: Any = spark._jsparkSession.sessionState().catalog().getTableMetadata(name)
-    text = str(table.storage().properties().mkString(_SEPARATOR))
-    return dict(pair.split(" -> ", 1) for pair in text.split(_SEPARATOR) if " -> " in pair)
+    return engine_of(spark).options(parts)
 
 
 # Definitions read live on Spark: streaming DataFrames that carry each row's event time and order of arrival along.
@@ -238,20 +228,11 @@ def _with_stream(query: str) -> str:
     return f"{query[:start]}STREAM {query[start:]}"
 
 
-def _order(catalog: SparkCatalog, frame: Any) -> tuple[str, ...]:
+def _order(catalog: SparkCatalog, frame: DataFrame) -> tuple[str, ...]:
     """How rows of files arrived; () where the source alone knows, as after a query."""
-    if not _is_leaf(frame):
+    if not catalog.engine.is_leaf(frame):
         return ()
-    found = catalog.arrival_of(frame._jdf.queryExecution().analyzed())
-    return tuple(expression for expression in found if expression != _NOT_IN_STREAMS)
-
-
-def _is_leaf(frame: Any) -> bool:
-    """Whether the frame is a source under its name, whose hidden columns can be read."""
-    plan = frame._jdf.queryExecution().analyzed()
-    while plan.getClass().getSimpleName() == "SubqueryAlias":
-        plan = plan.child()
-    return bool(plan.children().isEmpty())
+    return tuple(expression for expression in catalog.arrival_of(frame) if expression != _NOT_IN_STREAMS)
 
 
 def _without_late(lowered: LiveQuery) -> LiveQuery:
@@ -263,33 +244,6 @@ def _without_late(lowered: LiveQuery) -> LiveQuery:
 
 def _first_line(error: PySparkException) -> str:
     return next(iter(str(error).splitlines()), "").strip()
-
-
-# Asking Spark's analyzer without a trace in the log: a refusal is an answer here, not an error of the user's.
-
-
-_state = local()
-
-
-class _Probing(logging.Filter):
-    """Drops what is logged by a thread that is asking."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not getattr(_state, "depth", 0)
-
-
-_filter = _Probing()
-
-
-@contextmanager
-def probing() -> Iterator[None]:
-    """Within it PySpark's log of failed queries stays silent for this thread."""
-    PySparkLogger.getLogger("SQLQueryContextLogger").addFilter(_filter)
-    _state.depth = getattr(_state, "depth", 0) + 1
-    try:
-        yield
-    finally:
-        _state.depth -= 1
 
 
 _MOST_LISTED_FILES = 64
@@ -306,16 +260,14 @@ class SparkBinder:
         spark: the session.
         catalog: its definitions.
         portable: the text is to be kept: it names no files of today.
-        parser: Spark's own parser, where it is known: what is asked here is plain SQL, and the way through ours
-            would be a detour.
     """
 
     carries_row_order = True
 
-    def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False, parser: Any = None) -> None:
+    def __init__(self, spark: SparkSession, catalog: SparkCatalog, portable: bool = False) -> None:
         self.spark, self.catalog, self.portable = spark, catalog, portable
-        self._parser = parser or spark._jsparkSession.sessionState().sqlParser()
-        self.analyzed: dict[str, Any] = {}
+        self.engine = engine_of(spark)
+        self.analyzed: dict[str, DataFrame] = {}
         self._known: dict[str, tuple[Column, ...] | None] = {}
         self._stand_ins: dict[str, str] = {}
         self._refusal: Exception | None = None
@@ -331,7 +283,7 @@ class SparkBinder:
     @property
     def case_sensitive(self) -> bool:
         """Of `spark.sql.caseSensitive`."""
-        return bool(self.spark._jsparkSession.sessionState().conf().caseSensitiveAnalysis())
+        return self.engine.case_sensitive
 
     def entry(self, parts: tuple[str, ...]) -> Entry | None:
         """The definition of that name in our catalog, or None."""
@@ -346,7 +298,7 @@ class SparkBinder:
     def _analyze(self, query: str) -> tuple[Column, ...] | None:
         try:
             with probing():
-                return columns_of(self._dataset(query).schema())
+                return columns_of(self._dataset(query).schema)
         except AnalysisException as error:
             self._refusal = error
             return None
@@ -357,13 +309,11 @@ class SparkBinder:
             query = re.sub(rf"\b{name}\b", f"({stand_in})".replace("\\", r"\\"), query)
         return query
 
-    def _dataset(self, query: str) -> Any:
+    def _dataset(self, query: str) -> DataFrame:
         """The query as Spark's analyzer leaves it, over stand-ins; it is kept for whoever runs it."""
         if query not in self.analyzed:
-            plan = self._parser.parsePlan(query)
-            found = {name: stand_in for name, stand_in in self._stand_ins.items() if stands_in(name, query)}
-            read = {name: self._parser.parsePlan(stand_in) for name, stand_in in found.items()}
-            self.analyzed[query] = dataset(self.spark, with_relations(self.spark, plan, read) if read else plan)
+            read = {name: stand_in for name, stand_in in self._stand_ins.items() if stands_in(name, query)}
+            self.analyzed[query] = self.engine.query(query, read)
         return self.analyzed[query]
 
     def refusal(self) -> Exception | None:
@@ -384,14 +334,14 @@ class SparkBinder:
         if entry.name not in self._live:
             name = f"__sqlx_live{len(self._live) + 1}"
             source = open_live(self.spark, self.catalog, entry, partial(self._run_live, entry))
-            self.announce(name, columns_of(source.frame._jdf.schema()))
+            self.announce(name, columns_of(source.frame.schema))
             self.live_frames[name] = source.frame
             self._live[entry.name] = LiveRead(name, source.arrival, source.shows_deleted)
         return self._live[entry.name]
 
     def _run_live(self, entry: Entry, query: str) -> DataFrame | Followed:
         """A query behind a definition, as a stream; what changes as its updates."""
-        binder = SparkBinder(self.spark, self.catalog, self.portable, self._parser)
+        binder = SparkBinder(self.spark, self.catalog, self.portable)
         plan = compile_query(query, binder, streaming=True)
         within, tasks = entry.name.replace("`", "").replace(".", "_"), configured_tasks(self.spark)
         if not reads_changes(plan.root):
@@ -415,14 +365,9 @@ class SparkBinder:
 
     def common_type(self, left: str, right: str) -> str | None:
         """The type to which Spark's analyzer casts both sides of ``=``."""
-        query = f"SELECT CAST(NULL AS {left}) = CAST(NULL AS {right})"
-        try:
-            with probing():
-                analyzed = self._dataset(query).queryExecution().analyzed()
-        except AnalysisException:
-            return None
-        alias = analyzed.expressions().head()
-        return _compared_type(alias.child())
+        with probing():
+            found = self.engine.compared_type(left, right)
+        return None if found is None else type_text(found)
 
     def insert_target(self, entry: Entry) -> str | None:
         """The data table beside a definition of columns only."""
@@ -465,39 +410,26 @@ class SparkBinder:
                 # A look at the hidden columns first: most relations have none, and a refusal takes Spark long. Files by
                 # their path have them, and Spark reads their schema at each look.
                 if not _PARQUET.match(relation):
-                    hidden = self._dataset(f"SELECT * FROM {relation}").queryExecution().analyzed().child()
-                    if "_metadata" not in str(hidden.metadataOutput().mkString(" ")):
+                    read = self._dataset(f"SELECT * FROM {relation}")
+                    if not self.engine.hidden(relation, read):
                         return unknown
                 frame = self._dataset(f"SELECT {row}, _metadata.file_path FROM {relation}")
+                paths = list(frame.inputFiles())
         except AnalysisException:
             return unknown
-        paths = list(frame.inputFiles())
         if self.portable or len(paths) > _MOST_LISTED_FILES:
             return _BY_MODIFICATION
         if len(paths) <= 1:
             return row
-        listed = ", ".join(_file_literal(path) for _, path in sorted((self._modified(path), path) for path in paths))
+        modified = self.engine.modified(paths, relation)
+        listed = ", ".join(map(_file_literal, sorted(paths, key=lambda path: (modified[path], path))))
         return f"(CAST(array_position(array({listed}), _metadata.file_path) AS BIGINT) * 1099511627776 + {row})"
-
-    def _modified(self, path: str) -> int:
-        """When a file was modified, in milliseconds."""
-        jvm: Any = self.spark.sparkContext._jvm
-        hadoop: Any = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
-        system = hadoop.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration())
-        return int(system.getFileStatus(hadoop).getModificationTime())
 
 
 def _file_literal(path: str) -> str:
     """A path of ``inputFiles`` as ``_metadata.file_path`` spells it: the same but for the slashes of local files."""
     text = re.sub("^file:/+", "file:/", path)
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _compared_type(comparison: Any) -> str:
-    """The type in which an analysed comparison compares."""
-    schema = {"type": "struct", "fields": [{"name": "x", "nullable": True, "metadata": {}}]}
-    schema["fields"][0]["type"] = json.loads(comparison.left().dataType().json())  # type: ignore[index]
-    return type_text(StructType.fromJson(schema).fields[0].dataType)
 
 
 # What Delta Lake cannot do on a PySpark that its connector was not made for.

@@ -41,10 +41,11 @@ from sqlx.plan.operators import function_of
 from sqlx.plan.subquery_text import stands_in
 from sqlx.plan.updates import TableGiver, kept_orders, updates_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
-from sqlx.spark.batch import live_copies, query_frame, renamed_only
+from sqlx.spark.batch import live_copies, query_frame
 from sqlx.spark.workers import check_workers
 from udtf.columns.arrays import can_hash
 from udtf.columns.updates import key_columns, order_columns, payload_columns
+from udtf.engine import engine_of
 from udtf.logic import StreamLogic
 from udtf.operators.table_aggregate.logic import is_compiled
 from udtf.operators.table_join.layout import between
@@ -247,7 +248,7 @@ class Shown:
     @cached_property
     def renamed(self) -> dict[str, str] | None:
         """Per column the one that it is of what a worker makes, where the query does but name columns."""
-        return renamed_only(self.rows)
+        return engine_of(self.rows.sparkSession).passed_through(self.rows)
 
     def changes(self, result: Result, made: Made | None) -> DataFrame:
         """The rows as changes, which end in `_change_type`.
@@ -558,7 +559,8 @@ class StreamLowering:
         if not isinstance(reader, (TableAggregation, TableJoin)):
             return None
         frame = _standing_in(standing_in, _schema(node))
-        columns = renamed_only(query_frame(side.sql, self.spark, _read_by(side, {**self.frames, node.name: frame})))
+        read = query_frame(side.sql, self.spark, _read_by(side, {**self.frames, node.name: frame}))
+        columns = engine_of(self.spark).passed_through(read)
         types = _arrow_columns(side.columns)
         keys = [types.field(f"__k{number}").type for number in range(reader.grouping_keys)]
         if columns is None or not all(can_hash(kind) for kind in keys):

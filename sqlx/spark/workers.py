@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from sqlx.errors import RunError
 from sqlx.failures import message_of
 from sqlx.version import __version__
+from udtf.engine.java import Py4JJavaError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

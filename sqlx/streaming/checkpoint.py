@@ -10,12 +10,11 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError
-
 from sqlx.errors import RunError
 from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.tables import Folder, TableName
 from sqlx.version import __version__
+from udtf.engine.java import Py4JJavaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from catalog.definitions import part_text
@@ -17,6 +16,7 @@ from sqlx.errors import BindError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
 from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.tables import SINK_LOG, Folder
+from udtf.engine.java import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,6 +23,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from udtf.engine import engine_of
+from udtf.engine.engine import NO_ESTIMATE
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
 from udtf.spark.tasks import configured_tasks, key_hash, task_of
@@ -45,8 +47,6 @@ TASK: Final = "__task"
 #: By Spark's own estimate of both plans, which for Parquet is about the size of the files.
 _BYTES_PER_TASK: Final = 32 << 20
 _MOST_TASKS: Final = 4096
-#: Spark multiplies the sizes of what is joined and gives 2**63 - 1 where it knows nothing: this large means nothing.
-_NO_ESTIMATE: Final = 10**13
 #: Below this estimate of the left side nobody waits for a hot key, and looking for one is not worth a job.
 _BYTES_WORTH_SAMPLING: Final = 64 << 20
 _BYTES_PER_ROW: Final = 20  # of the estimate; only decides how large the sample is
@@ -137,22 +137,19 @@ def number_of_tasks(*inputs: DataFrame) -> int:
     """One for each core, or more where the estimated size asks for it; without an estimate as Spark shuffles."""
     session = inputs[0].sparkSession
     estimate = sum(map(estimated_bytes, inputs))
-    if estimate > _NO_ESTIMATE:
+    if estimate >= NO_ESTIMATE:
         return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-    return max(session.sparkContext.defaultParallelism, min(math.ceil(estimate / _BYTES_PER_TASK), _MOST_TASKS))
+    return max(engine_of(session).cores, min(math.ceil(estimate / _BYTES_PER_TASK), _MOST_TASKS))
 
 
 def estimated_bytes(frame: DataFrame) -> int:
     """Spark's estimate of the size of a plan."""
-    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    return engine_of(frame.sparkSession).estimated_bytes(frame)
 
 
 def is_worth_sampling(left: DataFrame) -> bool:
     """Large, and cheap to read once more: anything but projections and filters would be computed twice."""
-    plan = left._jdf.queryExecution().optimizedPlan()
-    while plan.nodeName() in ("Project", "Filter"):
-        plan = plan.children().apply(0)
-    return bool(plan.children().isEmpty()) and estimated_bytes(left) >= _BYTES_WORTH_SAMPLING
+    return engine_of(left.sparkSession).is_scan(left) and estimated_bytes(left) >= _BYTES_WORTH_SAMPLING
 
 
 def find_hot_keys(left: DataFrame, key_hash: Column, tasks: int) -> list[HotKey]:
@@ -160,7 +157,7 @@ def find_hot_keys(left: DataFrame, key_hash: Column, tasks: int) -> list[HotKey]
     share = min(1.0, max(_LEAST_SHARE, _SAMPLED_ROWS * _BYTES_PER_ROW / max(estimated_bytes(left), 1)))
     sample = left.sample(fraction=share, seed=42).select(key_hash.alias("key_hash")).toArrow()["key_hash"]
     counts = {pair["values"]: pair["counts"] for pair in sample.value_counts().to_pylist()}
-    return split_hot_keys(counts, tasks, left.sparkSession.sparkContext.defaultParallelism)
+    return split_hot_keys(counts, tasks, engine_of(left.sparkSession).cores)
 
 
 def split_hot_keys(counts: Mapping[int, int], tasks: int, cores: int) -> list[HotKey]:
@@ -292,7 +289,7 @@ def as_of_join_mapped(
     sorted_config, versions = sort_versions(config, right.toArrow())
     path = _kept(versions)
     with _adding:
-        left.sparkSession.sparkContext.addFile(str(path))
+        engine_of(left.sparkSession).ship(path)
     answer = named("as_of_join", partial(_join_batches, path.name, sorted_config))
     return left.mapInArrow(answer, output_schema)
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # its usual name
 
+from udtf.engine import engine_of
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
@@ -46,7 +48,7 @@ def stream_conf(spark: SparkSession, tasks: int) -> dict[str, str]:
     A partition costs each micro-batch a Python worker, a state server and a checkpoint, and a core runs one at a time:
     more partitions than cores only make micro-batches slower.
     """
-    return {**_SETTINGS, "spark.sql.shuffle.partitions": str(partitions(tasks, spark.sparkContext.defaultParallelism))}
+    return {**_SETTINGS, "spark.sql.shuffle.partitions": str(partitions(tasks, engine_of(spark).cores))}
 
 
 def partitions(tasks: int, cores: int) -> int:

@@ -1,0 +1,395 @@
+"""The engine of a session with a JVM in its own process: what is asked goes through py4j to Spark's own objects."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
+
+from udtf.engine.engine import SESSION_CATALOG, Relation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+_SEPARATOR = "\x01"
+_MOST_PARTS = 3
+_AS_IT_IS = re.compile(r"(?P<source>(?P<name>\w+)#\d+)L?")
+_COLUMN = re.compile(r"(?P<source>\S+#\d+)L? AS (?P<name>\w+)#\d+L?")
+
+
+class ClassicEngine:
+    """See `udtf.engine.engine.Engine`.
+
+    Args:
+        spark: the session.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        #: Spark's own parser: what is asked here is plain SQL, and the way through ours would be a detour.
+        self.parser: Any = None
+
+    # what the JVM has
+
+    @property
+    def _jvm(self) -> Any:
+        return self.spark.sparkContext._jvm
+
+    @property
+    def _java(self) -> Any:
+        return self.spark._jsparkSession
+
+    @property
+    def _state(self) -> Any:
+        return self._java.sessionState()
+
+    @property
+    def _parser(self) -> Any:
+        return self.parser or self._state.sqlParser()
+
+    @cached_property
+    def _dataset_class(self) -> Any:  # py4j asks the JVM for every part of a dotted name
+        return self._jvm.org.apache.spark.sql.classic.Dataset
+
+    @cached_property
+    def _session(self) -> Any:
+        """Spark's session catalog. Not before the first look-up: the session may be in the making."""
+        return self._state.catalog()
+
+    @cached_property
+    def _catalogs(self) -> Any:
+        return self._state.catalogManager()
+
+    @cached_property
+    def _identifiers(self) -> Any:
+        return self._jvm.org.apache.spark.sql.catalyst.TableIdentifier
+
+    @cached_property
+    def _option(self) -> Any:
+        return self._jvm.scala.Option
+
+    # queries
+
+    def run(self, sql: str) -> DataFrame:
+        """A statement of Spark's own."""
+        return self.spark.sql(sql)
+
+    def query(self, sql: str, relations: Mapping[str, DataFrame | str] | None = None) -> DataFrame:
+        """A query that may read others by name.
+
+        Raises:
+            AnalysisException: Spark refuses it.
+        """
+        plan = self._parser.parsePlan(sql)
+        if relations:
+            plan = self._with_relations(plan, {name: self._plan(read) for name, read in relations.items()})
+        return self._frame(plan)
+
+    def _plan(self, read: DataFrame | str) -> Any:
+        return self._parser.parsePlan(read) if isinstance(read, str) else _analyzed(read)
+
+    def over_results(self, analysed: DataFrame, sql: str, relations: Mapping[str, DataFrame]) -> DataFrame:
+        """The analysed query with results in the place of their stand-ins, or the text over them."""
+        in_place = self._in_place(_analyzed(analysed), relations)
+        return self.query(sql, relations) if in_place is None else self._frame(in_place)
+
+    def body(self, sql: str, relations: Mapping[str, DataFrame]) -> Any:
+        """The parsed text around the results."""
+        results = {name: _analyzed(frame) for name, frame in relations.items()}
+        return self._with_relations(self._state.sqlParser().parsePlan(sql), results)
+
+    def read_as(self, frame: DataFrame, name: str) -> str:
+        """As a global temporary view: sessions of servers read it too."""
+        frame.createOrReplaceGlobalTempView(name)
+        return f"{self.spark.conf.get('spark.sql.globalTempDatabase', 'global_temp')}.{name}"
+
+    def forget(self, name: str) -> None:
+        """Drop such a view."""
+        self.spark.catalog.dropGlobalTempView(name)
+
+    def _frame(self, plan: Any) -> DataFrame:
+        return DataFrame(self._dataset_class.ofRows(self._java, plan), self.spark)
+
+    def _with_relations(self, plan: Any, relations: Mapping[str, Any]) -> Any:
+        """A parsed query with the plans that it reads by name, as common table expressions around it.
+
+        So nothing is registered that somebody would have to drop.
+        """
+        jvm = self._jvm
+        none = jvm.scala.Option.empty()
+        logical: Any = jvm.org.apache.spark.sql.catalyst.plans.logical
+        alias: Any = getattr(getattr(logical, "SubqueryAlias$"), "MODULE$")
+        ctes = [jvm.scala.Tuple3(name, alias.apply(name, relation), none) for name, relation in relations.items()]
+        return logical.UnresolvedWith(plan, jvm.PythonUtils.toSeq(ctes), False)
+
+    def _in_place(self, plan: Any, frames: Mapping[str, DataFrame]) -> Any:
+        """An analysed query with results where it has their stand-ins (docs/design/20261123_analysed_once.md).
+
+        Args:
+            plan: the query over stand-ins, as common table expressions around it.
+            frames: the results by the names of their stand-ins.
+
+        Returns:
+            The query over the results; None where Spark has put a stand-in elsewhere, or where the type of a result
+            says more than its stand-in's (elements that are never NULL).
+        """
+        if plan.nodeName() != "WithCTE":
+            return None
+        to_seq = self._jvm.PythonUtils.toSeq
+        definitions, wanted = [], dict(frames)
+        for definition in java_list(plan.cteDefs()):
+            alias = definition.child()
+            result = wanted.pop(alias.alias(), None) if alias.nodeName() == "SubqueryAlias" else None
+            if result is None:
+                definitions.append(definition)
+            elif _types(alias.schema()) == _types(result._jdf.schema()):
+                definitions.append(
+                    definition.withNewChildren(to_seq([alias.withNewChildren(to_seq([_analyzed(result)]))]))
+                )
+            else:
+                return None
+        if wanted:
+            return None
+        changed = plan.withNewChildren(to_seq([*definitions, plan.plan()]))
+        changed.setAnalyzed()
+        return changed
+
+    # the parser and the analyzer
+
+    def refusal(self, text: str) -> PySparkException | None:
+        """Why Spark's own parser does not take a statement."""
+        try:
+            self._parser.parsePlan(text)
+        except PySparkException as error:
+            return error
+        return None
+
+    def substituted(self, text: str) -> str:
+        """A statement with its variables put in."""
+        return str(self._jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Of `spark.sql.caseSensitive`."""
+        return bool(self._state.conf().caseSensitiveAnalysis())
+
+    @property
+    def quotes_names(self) -> bool:
+        """Whether double quotes are around names."""
+        conf = self._state.conf()
+        return bool(conf.ansiEnabled() and conf.doubleQuotedIdentifiers())
+
+    def compared_type(self, left: str, right: str) -> DataType | None:
+        """The type to which the analyzer casts both sides of ``=``."""
+        try:
+            analyzed = _analyzed(self.query(f"SELECT CAST(NULL AS {left}) = CAST(NULL AS {right})"))
+        except AnalysisException:
+            return None
+        return _type(analyzed.expressions().head().child().left().dataType())
+
+    def hidden(self, relation: str, read: DataFrame | None = None) -> frozenset[str]:
+        """The fields of ``_metadata``."""
+        found = read if read is not None else self.spark.sql(f"SELECT * FROM {relation}")
+        return _hidden(_analyzed(found).child())
+
+    def hidden_of(self, source: DataFrame) -> frozenset[str]:
+        """The fields of ``_metadata`` of a source."""
+        return _hidden(_analyzed(source))
+
+    def modified(self, paths: Sequence[str], relation: str) -> dict[str, int]:
+        """When each file was modified, in milliseconds: its file system is asked."""
+        del relation
+        jvm = self._jvm
+        conf = self.spark.sparkContext._jsc.hadoopConfiguration()
+        found = {}
+        for path in paths:
+            place: Any = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
+            found[path] = int(place.getFileSystem(conf).getFileStatus(place).getModificationTime())
+        return found
+
+    # plans
+
+    def sources(self, frame: DataFrame, *, optimized: bool = False) -> dict[str, str]:
+        """Output column to the column that it is."""
+        plan = self._optimized(frame) if optimized else _analyzed(frame)
+        plan = plan.plan() if plan.getClass().getSimpleName() == "WithCTE" else plan
+        if plan.getClass().getSimpleName() != "Project":
+            return {}
+        return dict(filter(None, map(column_read, _projected(plan))))
+
+    def passed_through(self, frame: DataFrame) -> dict[str, str] | None:
+        """Per column of a live frame the column that it is of what a worker gave."""
+        plan = self._optimized(frame)
+        is_projection = plan.getClass().getSimpleName() == "Project"
+        if not is_projection or not plan.child().getClass().getSimpleName().startswith("MapIn"):
+            return None
+        found: dict[str, str] = {}
+        for text in _projected(plan):
+            column = _COLUMN.fullmatch(text) or _AS_IT_IS.fullmatch(text)
+            if column is None:
+                return None
+            found[column["name"]] = column["source"].partition("#")[0]
+        return found if set(found) == set(frame.columns) else None
+
+    def is_leaf(self, frame: DataFrame) -> bool:
+        """Whether a frame is a source under its name."""
+        plan = _analyzed(frame)
+        while plan.getClass().getSimpleName() == "SubqueryAlias":
+            plan = plan.child()
+        return bool(plan.children().isEmpty())
+
+    def estimated_bytes(self, frame: DataFrame) -> int:
+        """Spark's estimate of the size of a frame."""
+        return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+    def is_scan(self, frame: DataFrame) -> bool:
+        """Whether a frame is no more than projections and filters over one source."""
+        plan = frame._jdf.queryExecution().optimizedPlan()
+        while plan.nodeName() in ("Project", "Filter"):
+            plan = plan.children().apply(0)
+        return bool(plan.children().isEmpty())
+
+    def _optimized(self, frame: DataFrame) -> Any:
+        """The plan that Spark makes of it; a streaming frame it optimises only when it runs."""
+        if not frame.isStreaming:
+            return frame._jdf.queryExecution().optimizedPlan()
+        return self._state.optimizer().execute(_analyzed(frame))
+
+    # where it runs
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def ship(self, path: Path) -> None:
+        """Bring a file to every worker."""
+        self.spark.sparkContext.addFile(str(path))
+
+    # the catalog
+
+    def relation(self, parts: tuple[str, ...], *, permanent: bool = False) -> Relation | None:
+        """What the session catalog has under a name."""
+        if len(parts) > _MOST_PARTS or (len(parts) == _MOST_PARTS and parts[0].lower() != SESSION_CATALOG):
+            return None
+        identifier, session = self._identifier(parts), self._session
+        is_temporary = not permanent and len(parts) < 3 and bool(session.isTempView(identifier))
+        if not is_temporary and not session.tableExists(identifier):
+            return None
+        if not is_temporary and len(parts) < _MOST_PARTS and self.current_catalog != SESSION_CATALOG:
+            return None
+        if permanent:
+            return _relation(session.getTableMetadata(identifier), is_temporary=False)
+        return _relation(session.getTempViewOrPermanentTableMetadata(identifier), is_temporary=is_temporary)
+
+    def options(self, parts: tuple[str, ...]) -> dict[str, str]:
+        """The options with which a table of a data source was made."""
+        return _pairs(self._session.getTableMetadata(self._identifier(parts)).storage().properties())
+
+    def is_temporary(self, parts: tuple[str, ...]) -> bool:
+        """Whether the name is that of a temporary view."""
+        return len(parts) < 3 and bool(self._session.isTempView(self._identifier(parts)))
+
+    def names(self, *, views: bool = False) -> tuple[str, ...]:
+        """The relations of the current database and the session."""
+        session, database = self._session, self._session.getCurrentDatabase()
+        listed = session.listViews(database, "*") if views else session.listTables(database, "*", True)
+        texts = [text for text in listed.mkString(_SEPARATOR).split(_SEPARATOR) if text]
+        return tuple(text.rsplit("`.`", 1)[-1].strip("`").replace("``", "`") for text in texts)
+
+    def refresh(self, parts: tuple[str, ...]) -> None:
+        """Let Spark list the files of a relation anew."""
+        if len(parts) > 1:
+            self._session.invalidateCachedTable(self._identifier(parts))
+        else:
+            self.spark.catalog.refreshTable(f"`{parts[0].replace('`', '``')}`")
+
+    @property
+    def current_catalog(self) -> str:
+        """The name of the current catalog."""
+        return str(self._catalogs.currentCatalog().name())
+
+    @property
+    def current_database(self) -> str:
+        """The current database of Spark's own catalog."""
+        return str(self._session.getCurrentDatabase())
+
+    def has_database(self, name: str) -> bool:
+        """Whether Spark's own catalog has that database."""
+        return bool(self._session.databaseExists(name))
+
+    def delete_at_end(self, path: str) -> None:
+        """Let the JVM delete files when it ends."""
+        directory: Any = self._jvm.org.apache.hadoop.fs.Path(path)
+        directory.getFileSystem(self._state.newHadoopConf()).deleteOnExit(directory)
+
+    def _identifier(self, parts: tuple[str, ...]) -> Any:
+        if len(parts) == 1:
+            return self._identifiers.apply(parts[0])
+        return self._identifiers.apply(parts[-1], self._option.apply(parts[-2]))
+
+
+def _analyzed(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _relation(table: Any, *, is_temporary: bool) -> Relation:
+    view = table.viewText()
+    text = str(view.get()) if view.isDefined() else None
+    if is_temporary:
+        return Relation(is_temporary, True, text)
+    return Relation(is_temporary, text is not None, text, _pairs(table.properties()))
+
+
+def _pairs(java_map: Any) -> dict[str, str]:
+    text = str(java_map.mkString(_SEPARATOR))
+    return dict(pair.split(" -> ", 1) for pair in text.split(_SEPARATOR) if " -> " in pair)
+
+
+def _hidden(plan: Any) -> frozenset[str]:
+    """Of the hidden columns of an analysed plan the fields of the one that files have."""
+    for column in java_list(plan.metadataOutput()):
+        if str(column.name()) == "_metadata":
+            kind = _type(column.dataType())
+            return frozenset(kind.fieldNames()) if isinstance(kind, StructType) else frozenset()
+    return frozenset()
+
+
+def _type(java_type: Any) -> DataType:
+    return StructType.fromJson({"fields": [_field(json.loads(java_type.json()))]}).fields[0].dataType
+
+
+def _field(kind: Any) -> dict[str, Any]:
+    return {"name": "x", "type": kind, "nullable": True, "metadata": {}}
+
+
+def _types(schema: Any) -> list[tuple[str, Any]]:
+    """Names and types of columns; whether one may be NULL as a whole is of no account, as results always may."""
+    return [(column["name"], column["type"]) for column in json.loads(schema.json())["fields"]]
+
+
+def _projected(plan: Any) -> list[str]:
+    return str(plan.projectList().mkString(_SEPARATOR)).split(_SEPARATOR)
+
+
+def column_read(text: str) -> tuple[str, str] | None:
+    """Name and source of an item of a projection as Spark prints it; None where it is more than a column.
+
+    >>> column_read("ts#4 AS __time#9"), column_read("(a#1L + 1) AS b#2L")
+    (('__time', 'ts#4'), None)
+    """
+    found = _COLUMN.fullmatch(text)
+    return None if found is None else (found["name"], found["source"])
+
+
+def java_list(sequence: Any) -> list[Any]:
+    """The elements of a sequence of Scala's."""
+    return [sequence.apply(n) for n in range(sequence.length())]

@@ -1,0 +1,325 @@
+"""The engine behind Spark Connect: a client without a JVM asks a stock server, in the server's own words.
+
+What the server's analyzer and optimiser found out comes as the text of EXPLAIN, what is under a name as DESCRIBE … AS
+JSON. Queries that read results by name take these along (``WithRelations`` of the protocol), as common table
+expressions do in a JVM. Answers are kept for one statement (`fresh`): other sessions may change tables in between.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors.exceptions.base import ParseException
+from pyspark.sql.types import DataType, StructType
+
+from udtf.engine.asking import probing
+from udtf.engine.engine import NO_ESTIMATE, SESSION_CATALOG, Relation
+from udtf.engine.plan_text import PlanText, compared_type_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_T = TypeVar("_T")
+_MOST_PARTS: Final = 3
+_COSTS: Final = "_sqlx_costs"
+_VARIABLE: Final = re.compile(r"\$\{(?:(?:spark|sparkconf|hivevar|hiveconf):)?([^}:]+)\}")
+#: The view of a temporary definition: its text carries what it is, and the server shows nobody the text of such a view.
+_DEFINING: Final = re.compile(
+    r"(CREATE (?:OR REPLACE )?TEMPORARY VIEW (?:`[^`]*`)+) AS (SELECT /\* sqlx:.*)", re.DOTALL
+)
+#: So its first column says which text it was, in a comment, and the texts are kept here.
+_MARK: Final = re.compile(r"sqlx ([0-9a-f]{12})")
+
+
+class ConnectEngine:
+    """See `udtf.engine.engine.Engine`.
+
+    Args:
+        spark: a session of Spark Connect.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self._known: dict[object, Any] = {}
+        self._texts: dict[str, str] = {}
+        self._shipped: set[str] = set()
+
+    def fresh(self) -> None:
+        """Forget what was asked for the statement before."""
+        self._known.clear()
+
+    def _once(self, question: object, ask: Callable[[], _T]) -> _T:
+        if question not in self._known:
+            self._known[question] = ask()
+        found: _T = self._known[question]
+        return found
+
+    # queries
+
+    def run(self, sql: str) -> DataFrame:
+        """A statement of Spark's own, past what `sqlx.enable` has put before it."""
+        self.fresh()
+        defining = _DEFINING.fullmatch(sql)
+        return self._run(self._marked(defining[1], defining[2]) if defining is not None else sql)
+
+    def _run(self, sql: str) -> DataFrame:
+        found: DataFrame = type(self.spark).sql(self.spark, sql)
+        return found
+
+    def _marked(self, head: str, query: str) -> str:
+        """The view of a definition whose first column says which of our texts it has."""
+        mark = uuid.uuid4().hex[:12]
+        self._texts[mark] = query
+        first, *others = [_quoted(name) for name in self.query(query).schema.names]
+        columns = ", ".join([f"{first} COMMENT 'sqlx {mark}'", *others])
+        return f"{head} ({columns}) AS {query}"
+
+    def query(self, sql: str, relations: Mapping[str, DataFrame | str] | None = None) -> DataFrame:
+        """A query that takes along what it reads by name."""
+        from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+        from pyspark.sql.connect.plan import SQL, SubqueryAlias
+
+        plans: dict[str, Any] = {
+            name: SQL(read) if isinstance(read, str) else _plan(read) for name, read in (relations or {}).items()
+        }
+        views = [SubqueryAlias(plan, name) for name, plan in plans.items()]
+        return ConnectFrame(SQL(sql, None, {}, views), self.spark)  # type: ignore[arg-type]
+
+    def over_results(self, analysed: DataFrame, sql: str, relations: Mapping[str, DataFrame]) -> DataFrame:
+        """The text over the results: the server analyses it when it runs it."""
+        del analysed
+        return self.query(sql, relations)
+
+    def body(self, sql: str, relations: Mapping[str, DataFrame]) -> Any:
+        """Bodies are kept by servers that know the language; this one does not."""
+        raise NotImplementedError(sql, relations)
+
+    def read_as(self, frame: DataFrame, name: str) -> str:
+        """As a temporary view of the session."""
+        frame.createOrReplaceTempView(name)
+        return name
+
+    def forget(self, name: str) -> None:
+        """Drop such a view."""
+        self.spark.catalog.dropTempView(name)
+
+    # the parser and the analyzer
+
+    def refusal(self, text: str) -> PySparkException | None:
+        """What the server's parser says to an EXPLAIN of the statement, which runs nothing."""
+        try:
+            with probing():
+                self._run(f"EXPLAIN {text}")
+        except ParseException as error:
+            return error
+        except PySparkException:
+            return None
+        return None
+
+    def substituted(self, text: str) -> str:
+        """With the settings of the session put in; what is of the server's environment it puts in itself."""
+        if self._setting("spark.sql.variable.substitute") == "false":
+            return text
+        return _VARIABLE.sub(lambda found: self._setting(found[1]) or found[0], text)
+
+    def _setting(self, name: str) -> str | None:
+        return self._once(("setting", name), lambda: self.spark.conf.get(name, None))
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Of `spark.sql.caseSensitive`."""
+        return self._setting("spark.sql.caseSensitive") == "true"
+
+    @property
+    def quotes_names(self) -> bool:
+        """Whether double quotes are around names."""
+        names = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+        return all(self._setting(name) == "true" for name in names)
+
+    def compared_type(self, left: str, right: str) -> DataType | None:
+        """The type to which the analyzer casts both sides of ``=``, by what it says of an equality."""
+        return self._once(("=", left, right), lambda: self._compared_type(left, right))
+
+    def _compared_type(self, left: str, right: str) -> DataType | None:
+        sides = f"SELECT CAST(NULL AS {left}) AS a, CAST(NULL AS {right}) AS b"
+        try:
+            with probing():
+                found = compared_type_in(_explained(self.query(f"SELECT a = b FROM ({sides})"), extended=True))
+                types = {field.name: field.dataType for field in self.query(sides).schema.fields}
+                return types.get(found) or self.query(f"SELECT CAST(NULL AS {found})").schema[0].dataType
+        except AnalysisException:
+            return None
+
+    def hidden(self, relation: str, read: DataFrame | None = None) -> frozenset[str]:
+        """The fields of ``_metadata``: the server is asked for the column."""
+        del read
+        return _fields(self.query(f"SELECT _metadata FROM {relation}"))
+
+    def hidden_of(self, source: DataFrame) -> frozenset[str]:
+        """The fields of ``_metadata`` of a source."""
+        return _fields(source.select("_metadata"))
+
+    def modified(self, paths: Sequence[str], relation: str) -> dict[str, int]:
+        """When each file was modified, in milliseconds; one without rows, which orders nothing, counts as the first."""
+        asked = "SELECT DISTINCT _metadata.file_path, unix_millis(_metadata.file_modification_time)"
+        found = {_same_spelling(path): int(ms) for path, ms in self.query(f"{asked} FROM {relation}").collect()}
+        return {path: found.get(_same_spelling(path), 0) for path in paths}
+
+    # plans
+
+    def _costs(self, frame: DataFrame) -> PlanText:
+        """What Spark makes of a frame, with its estimates; asked once for each."""
+        kept: dict[str, PlanText] = vars(frame)
+        if _COSTS not in kept:
+            kept[_COSTS] = PlanText.read(_explained(frame, mode="cost"))
+        return kept[_COSTS]
+
+    def sources(self, frame: DataFrame, *, optimized: bool = False) -> dict[str, str]:
+        """Output column to the column that it is, as the optimised plan shows it."""
+        del optimized
+        return self._costs(frame).sources()
+
+    def passed_through(self, frame: DataFrame) -> dict[str, str] | None:
+        """Not known here: rows are unpacked once more than they need be."""
+        del frame
+        return None
+
+    def is_leaf(self, frame: DataFrame) -> bool:
+        """Whether a frame is a source under its name."""
+        from pyspark.sql.connect.plan import DataSource, Read
+
+        return isinstance(_plan(frame), DataSource | Read)
+
+    def estimated_bytes(self, frame: DataFrame) -> int:
+        """Spark's estimate of the size of a frame, to two digits."""
+        found = self._costs(frame).size
+        return NO_ESTIMATE if found is None else found
+
+    def is_scan(self, frame: DataFrame) -> bool:
+        """Whether a frame is no more than projections and filters over one source."""
+        return self._costs(frame).is_scan()
+
+    # where it runs
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once: into so many it would split a range."""
+        return self._once("cores", self._splits)
+
+    def _splits(self) -> int:
+        found = re.search(r"splits=(\d+)", _explained(self.spark.range(1)))
+        return int(found[1]) if found else 1
+
+    def ship(self, path: Path) -> None:
+        """As an artifact of the session; the same file goes once."""
+        if path.name not in self._shipped:
+            self.spark.addArtifacts(str(path), file=True)
+            self._shipped.add(path.name)
+
+    # the catalog
+
+    def relation(self, parts: tuple[str, ...], *, permanent: bool = False) -> Relation | None:
+        """What the server describes under a name."""
+        if len(parts) > _MOST_PARTS or (len(parts) == _MOST_PARTS and parts[0].lower() != SESSION_CATALOG):
+            return None
+        if permanent and len(parts) < _MOST_PARTS:
+            database = parts[0] if len(parts) > 1 else self.current_database
+            parts = (SESSION_CATALOG, database, parts[-1])
+        return self._once(parts, lambda: self._described(parts))
+
+    def _described(self, parts: tuple[str, ...]) -> Relation | None:
+        try:
+            with probing():
+                (row,) = self._run(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
+        except AnalysisException:
+            return None
+        facts = json.loads(row[0])
+        if facts.get("catalog_name") == "system":
+            return Relation(is_temporary=True, is_view=True, text=self._text_of(facts["columns"]))
+        if facts.get("catalog_name") != SESSION_CATALOG:
+            return None
+        text = facts.get("view_text") if facts.get("type") == "VIEW" else None
+        return Relation(False, text is not None, text, facts.get("table_properties", {}))
+
+    def _text_of(self, columns: list[dict[str, Any]]) -> str | None:
+        mark = _MARK.fullmatch(columns[0].get("comment", "")) if columns else None
+        return self._texts.get(mark[1]) if mark is not None else None
+
+    def options(self, parts: tuple[str, ...]) -> dict[str, str]:
+        """The options with which a table of a data source was made."""
+        (row,) = self._run(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
+        found: dict[str, str] = json.loads(row[0]).get("storage_properties", {})
+        return found
+
+    def is_temporary(self, parts: tuple[str, ...]) -> bool:
+        """Whether the name is that of a temporary view."""
+        found = self.relation(parts) if len(parts) < _MOST_PARTS else None
+        return found is not None and found.is_temporary
+
+    def names(self, *, views: bool = False) -> tuple[str, ...]:
+        """The relations of the current database and the session."""
+        command, column = ("SHOW VIEWS", "viewName") if views else ("SHOW TABLES", "tableName")
+        return self._once(command, lambda: tuple(str(row[column]) for row in self._run(command).collect()))
+
+    def refresh(self, parts: tuple[str, ...]) -> None:
+        """The server lists files anew for each query that is sent to it."""
+
+    @property
+    def current_catalog(self) -> str:
+        """The name of the current catalog."""
+        return self._current[0]
+
+    @property
+    def current_database(self) -> str:
+        """The current database."""
+        return self._current[1]
+
+    @property
+    def _current(self) -> tuple[str, str]:
+        return self._once("current", self._asked_current)
+
+    def _asked_current(self) -> tuple[str, str]:
+        ((catalog, database),) = self.query("SELECT current_catalog(), current_schema()").collect()
+        return str(catalog), str(database)
+
+    def has_database(self, name: str) -> bool:
+        """Whether Spark's own catalog has that database."""
+        return self.spark.catalog.databaseExists(f"{SESSION_CATALOG}.{_quoted(name)}")
+
+    def delete_at_end(self, path: str) -> None:
+        """A client cannot: the files stay in the warehouse of the server."""
+
+
+def _plan(frame: Any) -> Any:
+    """What a frame sends to the server."""
+    return frame._plan  # noqa: SLF001  # PySpark's own modules read it, too
+
+
+def _explained(frame: Any, **how: Any) -> str:
+    """The text that `explain` would print."""
+    return str(frame._explain_string(**how))  # noqa: SLF001
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _fields(frame: DataFrame) -> frozenset[str]:
+    try:
+        with probing():
+            kind = frame.schema[0].dataType
+    except AnalysisException:
+        return frozenset()
+    return frozenset(kind.fieldNames()) if isinstance(kind, StructType) else frozenset()
+
+
+def _same_spelling(path: str) -> str:
+    """The path of a local file may begin with one slash or with three."""
+    return re.sub("^file:/+", "file:/", path)

@@ -1,0 +1,211 @@
+"""The interface: queries, what the analyzer and the optimiser say of them, and what is under a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+#: Spark multiplies the sizes of what is joined and gives 2**63 - 1 where it knows nothing: this large means nothing.
+NO_ESTIMATE = 10**13
+#: The name of Spark's own catalog.
+SESSION_CATALOG = "spark_catalog"
+#: Fields of the hidden column of files: when a file was written, and where in it a row stands.
+MODIFIED, ROW = "file_modification_time", "row_index"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What Spark's own catalog has under a name.
+
+    Attributes:
+        is_temporary, is_view: what it is.
+        text: the query of a view; None where it is not known, or of a DataFrame.
+        properties: of a table or a permanent view.
+    """
+
+    is_temporary: bool
+    is_view: bool
+    text: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """An engine behind one session."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        ...
+
+    # queries
+
+    def run(self, sql: str) -> DataFrame:
+        """A statement of Spark's own: what it does is done, its rows are read when they are asked for."""
+        ...
+
+    def query(self, sql: str, relations: Mapping[str, DataFrame | str] | None = None) -> DataFrame:
+        """A query of Spark's own that may read DataFrames, or other queries, by name.
+
+        Raises:
+            AnalysisException: Spark refuses it, at once or when its schema is asked for.
+        """
+        ...
+
+    def over_results(self, analysed: DataFrame, sql: str, relations: Mapping[str, DataFrame]) -> DataFrame:
+        """A query over results, where it was analysed over stand-ins of theirs (docs/design/20261123_analysed_once.md).
+
+        Args:
+            analysed: the query over its stand-ins.
+            sql: its text.
+            relations: the results by the names of their stand-ins.
+        """
+        ...
+
+    def body(self, sql: str, relations: Mapping[str, DataFrame]) -> Any:
+        """The same as the plan of a body that somebody else analyses, who knows its arguments."""
+        ...
+
+    def read_as(self, frame: DataFrame, name: str) -> str:
+        """Give a result a name that statements of this session can read; the name as they have to write it."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """Take such a name away."""
+        ...
+
+    # the parser and the analyzer
+
+    def refusal(self, text: str) -> PySparkException | None:
+        """Why Spark's own parser does not take a statement; None where it does. Nothing is run."""
+        ...
+
+    def substituted(self, text: str) -> str:
+        """A statement with its variables (``${…}``) put in, as Spark's parser does it."""
+        ...
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Of `spark.sql.caseSensitive`."""
+        ...
+
+    @property
+    def quotes_names(self) -> bool:
+        """Whether double quotes are around names, not strings."""
+        ...
+
+    def compared_type(self, left: str, right: str) -> DataType | None:
+        """The type to which the analyzer casts both sides of ``=``; None where it refuses them.
+
+        Args:
+            left: a type as SQL.
+            right: another one.
+        """
+        ...
+
+    def hidden(self, relation: str, read: DataFrame | None = None) -> frozenset[str]:
+        """The fields of the hidden column ``_metadata`` of a relation; none where it has none.
+
+        Args:
+            relation: as SQL.
+            read: ``SELECT *`` of it, where somebody has analysed that already.
+        """
+        ...
+
+    def hidden_of(self, source: DataFrame) -> frozenset[str]:
+        """The same of a source that a reader has opened."""
+        ...
+
+    def modified(self, paths: Sequence[str], relation: str) -> dict[str, int]:
+        """When each file of a relation was modified, in milliseconds."""
+        ...
+
+    # plans
+
+    def sources(self, frame: DataFrame, *, optimized: bool = False) -> dict[str, str]:
+        """Output column to the column that it is, for those that are plain columns, of a frame that is a projection.
+
+        Args:
+            frame: the frame.
+            optimized: look at the projection to which Spark has optimised it.
+        """
+        ...
+
+    def passed_through(self, frame: DataFrame) -> dict[str, str] | None:
+        """Per column of a live frame the column that it is of what a worker gave; None where anything else is done."""
+        ...
+
+    def is_leaf(self, frame: DataFrame) -> bool:
+        """Whether a frame is a source under its name, whose hidden columns can be read."""
+        ...
+
+    def estimated_bytes(self, frame: DataFrame) -> int:
+        """Spark's estimate of the size of a frame; `NO_ESTIMATE` or more where it has none."""
+        ...
+
+    def is_scan(self, frame: DataFrame) -> bool:
+        """Whether a frame is no more than projections and filters over one source."""
+        ...
+
+    # where it runs
+
+    @property
+    def cores(self) -> int:
+        """How many tasks Spark runs at once."""
+        ...
+
+    def ship(self, path: Path) -> None:
+        """Bring a file to every worker, which finds it with ``SparkFiles.get`` by its name."""
+        ...
+
+    # the catalog
+
+    def relation(self, parts: tuple[str, ...], *, permanent: bool = False) -> Relation | None:
+        """What Spark's own catalog has under a name, or None.
+
+        Args:
+            parts: of the name. More than database and table name a catalog, which has to be Spark's own.
+            permanent: pass over temporary views.
+        """
+        ...
+
+    def options(self, parts: tuple[str, ...]) -> dict[str, str]:
+        """The options with which a table of a data source was made."""
+        ...
+
+    def is_temporary(self, parts: tuple[str, ...]) -> bool:
+        """Whether the name is that of a temporary view."""
+        ...
+
+    def names(self, *, views: bool = False) -> tuple[str, ...]:
+        """The tables and views of the current database and the session, or the views alone; without their database."""
+        ...
+
+    def refresh(self, parts: tuple[str, ...]) -> None:
+        """Let Spark list the files of a relation anew."""
+        ...
+
+    @property
+    def current_catalog(self) -> str:
+        """The name of the current catalog."""
+        ...
+
+    @property
+    def current_database(self) -> str:
+        """The current database of Spark's own catalog."""
+        ...
+
+    def has_database(self, name: str) -> bool:
+        """Whether Spark's own catalog has that database."""
+        ...
+
+    def delete_at_end(self, path: str) -> None:
+        """Let files go with the session, where the engine can."""
+        ...
