@@ -31,11 +31,12 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     warehouse: str | None = None,
+    remote: str | None = None,
 ) -> SparkSession:
     """A SparkSession that understands the language; see `sqlx.sessions.session.session`."""
     from sqlx.sessions import session as sessions  # Spark is imported by those who need it: replay runs without
 
-    return sessions.session(app, master, conf, warehouse)
+    return sessions.session(app, master, conf, warehouse, remote)
 
 
 def enable(spark: SparkSession) -> SparkSession:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from catalog.definitions import name_text
 from sqlx.failures import message_of
-from sqlx.sessions.session import statements_of
+from sqlx.sessions.classic import statements_of
 from sqlx.sql.definitions import StreamingTable, parse_streaming
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming.registry import RunningQuery

@@ -23,7 +23,7 @@ from sqlx.serving.options import ServeOptions
 from sqlx.serving.thrift import ThriftServer, login_properties, new_secret, thrift_conf
 from sqlx.serving.tls import make_keystore
 from sqlx.serving.users import UsersFile
-from sqlx.sessions.session import front_of
+from sqlx.sessions.classic import front_of
 from sqlx.streaming.registry import registry
 from udtf.engine.java import Py4JError, Py4JJavaError
 

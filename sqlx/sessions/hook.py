@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from pyspark.errors import PySparkException
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import udtf
 from sqlx.errors import TemporalSqlError
-from sqlx.sessions.statements import SessionStatements, may_be_ours
+from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
 from sqlx.sessions.stored import where_written
 from sqlx.streaming.commands import look_again
 from sqlx.streaming.registry import registry
@@ -179,7 +180,8 @@ class SparkParserHook:
 
     def _parse_ours(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
         plan, refusal = self._ask_spark(text, delegate)
-        rewritten = self._front.statements(self._session).rewrite(text, refusal is None, context)
+        put_in = partial(substitute_parameters, context)
+        rewritten = self._front.statements(self._session).rewrite(text, lambda: refusal is None, put_in)
         if rewritten is None:
             if refusal is not None:
                 raise refusal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -18,13 +18,13 @@ from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
 from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
-from sqlx.sessions.stored import is_body, parameters_named, store, stored_head
+from sqlx.sessions.stored import StoredHead, is_body, parameters_named, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.stream import LiveQuery, lower_stream, ready
 from sqlx.sql.cursor import Cursor
-from sqlx.sql.definitions import StreamingTable, carets, parse_definition, parse_streaming
+from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
@@ -41,27 +41,28 @@ if TYPE_CHECKING:
     from udtf.spark.kept import Stateful
 
 
-# Parameters (``:name`` and ``?``) put into the text as literals, so that every query cut out of it has them.
+#: Puts the values of parameters (``:name`` and ``?``) into a text as literals: every query cut out of it has them.
+PutIn = Callable[[str, "tuple[Token, ...]"], str]
 
 
-def substitute_parameters(text: str, tokens: tuple[Token, ...], context: Any) -> str:
+def substitute_parameters(context: Any, text: str, tokens: tuple[Token, ...]) -> str:
     """Replace parameter markers by the SQL of their values.
 
     Args:
+        context: Spark's NamedParameterContext, PositionalParameterContext or HybridParameterContext, or None.
         text: the statement.
         tokens: its tokens.
-        context: Spark's NamedParameterContext, PositionalParameterContext or HybridParameterContext, or None.
     """
     kind = "" if context is None else str(context.getClass().getSimpleName())
     if kind.startswith("Named"):
         params = context.params()
-        return _named(text, tokens, {str(k): params.apply(k).sql() for k in _names(params)})
+        return named_values(text, tokens, {str(k): params.apply(k).sql() for k in _names(params)})
     if kind.startswith("Positional"):
-        return _positional(text, tokens, _values(context.params()))
+        return positional_values(text, tokens, _values(context.params()))
     if kind.startswith("Hybrid"):  # EXECUTE IMMEDIATE … USING: which of both it is, the text says
         values, names = _values(context.args()), context.paramNames()
         by_name = {str(names.apply(n)): value for n, value in enumerate(values) if names.apply(n)}
-        return _named(text, tokens, by_name) if by_name else _positional(text, tokens, values)
+        return named_values(text, tokens, by_name) if by_name else positional_values(text, tokens, values)
     return text
 
 
@@ -77,7 +78,8 @@ def _values(params: Any) -> list[str]:
     return [params.apply(n).sql() for n in range(params.length())]
 
 
-def _named(text: str, tokens: tuple[Token, ...], values: dict[str, str]) -> str:
+def named_values(text: str, tokens: tuple[Token, ...], values: Mapping[str, str]) -> str:
+    """The text with values, as SQL, in the place of ``:name``."""
     edits = Edits(text)
     for colon, name in pairwise(tokens):
         if colon.text == ":" and colon.end == name.start and name.text in values:
@@ -85,7 +87,8 @@ def _named(text: str, tokens: tuple[Token, ...], values: dict[str, str]) -> str:
     return edits.render()
 
 
-def _positional(text: str, tokens: tuple[Token, ...], values: list[str]) -> str:
+def positional_values(text: str, tokens: tuple[Token, ...], values: Sequence[str]) -> str:
+    """The text with values, as SQL, in the place of ``?``."""
     edits = Edits(text)
     markers = [t for t in tokens if t.text == "?"]
     for marker, value in zip(markers, values, strict=False):
@@ -155,13 +158,13 @@ class SessionStatements:
         self.catalog = SparkCatalog(spark)
         self.views = Views(spark)
 
-    def rewrite(self, text: str, accepted: bool, context: Any = None) -> Rewritten | None:
+    def rewrite(self, text: str, accepted: Callable[[], bool], put_in: PutIn) -> Rewritten | None:
         """Plain Spark SQL for a temporal statement; None for one of Spark's, which reaches it unchanged.
 
         Args:
             text: the statement.
             accepted: whether Spark's parser takes it.
-            context: Spark's parameter context, or None.
+            put_in: puts the values of parameters into a text, with its tokens.
 
         Raises:
             TemporalSqlError: the statement is ours and wrong.
@@ -172,25 +175,33 @@ class SessionStatements:
         except LexicalError:
             return None
         if is_script(tokens):
-            return self._script(substitute_parameters(text, tokens, context), accepted)
-        if accepted:
-            refuse_write(self.spark, text, tokens)
+            return self._script(put_in(text, tokens), accepted)
+        self._refuse_write(text, tokens)
         running = parse_streaming(text, tokens)
         if running is not None:
-            return Rewritten(*carry_out(self.spark, running, self.live))
-        if not accepted or _words(tokens, 3)[:1] == ["CREATE"]:
+            return self._carry_out(running, text)
+        head = _words(tokens, 1)
+        if head == ["CREATE"] or (head in (["DROP"], ["SHOW"]) and not accepted()):
             definition = parse_definition(text)
             if definition is not None:
                 return self._define(text, definition)
-        if not accepted and not _has_clause(tokens):
+        if not _has_clause(tokens) and not accepted():
             return None
-        text = substitute_parameters(text, tokens, context)
+        text = put_in(text, tokens)
         try:
             return self._query(text, tokenize(text))
         except TemporalSqlError:
-            if accepted and not self._names_ours(tokenize(text)):
+            if accepted() and not self._names_ours(tokenize(text)):
                 return None  # words of ours in places where Spark reads them otherwise: SELECT deduplicate within
             raise
+
+    def _refuse_write(self, text: str, tokens: tuple[Token, ...]) -> None:
+        """Refuse to write what only a stream writes."""
+        refuse_write(self.spark, text, tokens)
+
+    def _carry_out(self, running: Statement, _text: str) -> Rewritten:
+        """A statement about running streams."""
+        return Rewritten(*carry_out(self.spark, running, self.live))
 
     def _as_read(self, text: str) -> str:
         """A statement as Spark reads it: with its variables put in, and with names in double quotes as names."""
@@ -200,7 +211,7 @@ class SessionStatements:
             text = with_backquotes(text, tokenize(text))
         return text
 
-    def _script(self, text: str, accepted: bool) -> Rewritten | None:
+    def _script(self, text: str, accepted: Callable[[], bool]) -> Rewritten | None:
         """A SQL script: what cannot be compiled when it is its turn is compiled now, over tables as they are then."""
         tokens = tokenize(text)
         turns = at_its_turn(text, tokens, partial(self._is_ours, accepted), self._names_read)
@@ -211,11 +222,11 @@ class SessionStatements:
         with kept(True):
             return self._query(turns.text, tokenize(turns.text)) or Rewritten(turns.text)
 
-    def _is_ours(self, accepted: bool, text: str, tokens: tuple[Token, ...]) -> bool:
+    def _is_ours(self, accepted: Callable[[], bool], text: str, tokens: tuple[Token, ...]) -> bool:
         """Whether a statement of a script, or a piece of its control flow, is temporal; Spark may take all of it."""
         if not may_be_ours(text):
             return False
-        if accepted or self._is_taken(text):
+        if accepted() or self._is_taken(text):
             return self._names_ours(tokens)
         if _has_clause(tokens) or self._names_ours(tokens):
             return True
@@ -252,7 +263,7 @@ class SessionStatements:
         calls = {a.name for a, b in pairwise(tokens) if a.is_name and b.text == "(" and a.name.lower() in _FUNCTIONS}
         if any(not self.spark.catalog.functionExists(name) for name in calls):
             return True
-        return any(self.catalog.resolve(parts) is not None for parts in _paths(tokens))
+        return any(self.catalog.resolve(parts) is not None for parts in self.engine.may_be_views(_paths(tokens)))
 
     def _define(self, text: str, definition: Definition | Drop | Show) -> Rewritten:
         lowered = self.lower_definition(text, definition)
@@ -319,7 +330,7 @@ class SessionStatements:
         if not plan.operators():
             return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
         if head is not None:
-            store(head, plan, self._binder())
+            self._store(head, plan, binder)
             return Rewritten(None, plan.notes)
         if is_query(text):
             if in_session:
@@ -327,6 +338,10 @@ class SessionStatements:
             return Rewritten(None, plan.notes, body=lower_body(plan, self.spark, binder.analyzed))
         with kept(tokens[0].word == "CACHE"):
             return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
+
+    def _store(self, head: StoredHead, plan: Plan, _bound: SparkBinder) -> None:
+        """Make a view or a function of a query with operators."""
+        store(head, plan, self._binder())
 
     def _reads_live(self, text: str) -> bool:
         """Whether a statement reads a temporal definition with STREAM."""

@@ -6,6 +6,7 @@ lacks would come out in the middle of a job, as a stack trace.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -15,6 +16,7 @@ from pyspark.errors import PySparkException
 from sqlx.errors import RunError
 from sqlx.failures import message_of
 from sqlx.version import __version__
+from udtf.engine import engine_of, is_remote
 from udtf.engine.java import Py4JJavaError
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ def look(_rows):
     shipped = any(place.startswith(SparkFiles.getRootDirectory()) for place in places)
     missing = [name for name, spec in found.items() if spec is None]
     yield socket.gethostname(), sys.executable, version, ", ".join(missing), shipped
+
+def tell(row):
+    import json
+    return json.dumps(list(look([row])))
 """
 _asked: WeakKeyDictionary[Any, list[Worker]] = WeakKeyDictionary()
 
@@ -76,6 +82,9 @@ def check_workers(spark: SparkSession, *, is_live: bool) -> None:
     Raises:
         RunError: `WORKERS.NO_ANSWER`, `WORKERS.PACKAGE_MISSING`, `WORKERS.OTHER_VERSION`, `WORKERS.SHIPPED`.
     """
+    if is_remote(spark):
+        _check_remote(spark)
+        return
     context = spark.sparkContext
     if str(context.master).split("[", maxsplit=1)[0] == "local":
         return
@@ -100,6 +109,32 @@ def _ask(context: SparkContext) -> list[Worker]:
         reason = str(message_of(error)).splitlines()[0].rstrip(".")
         raise RunError("WORKERS.NO_ANSWER", reason=reason) from None
     return sorted({Worker(*one) for one in found})
+
+
+def _check_remote(spark: SparkSession) -> None:
+    """Bring our code to the workers behind Spark Connect, and ask one for each core what else it has; once a session.
+
+    Raises:
+        RunError: see `check_workers`.
+    """
+    if spark in _asked:
+        return
+    from pyspark.sql import functions as F
+
+    engine: Any = engine_of(spark)
+    engine.ship_code()
+    space: dict[str, Any] = {}
+    exec(_LOOK, space)
+    places = min(engine.cores, _MOST_ASKED)
+    try:
+        told = spark.range(0, places, 1, places).select(F.udf(space["tell"])("id")).collect()
+    except PySparkException as error:
+        reason = str(message_of(error)).splitlines()[0].rstrip(".")
+        raise RunError("WORKERS.NO_ANSWER", reason=reason) from None
+    found = sorted({Worker(*one) for (text,) in told for one in json.loads(text)})
+    for worker in found:
+        check_worker(worker, is_live=False)
+    _asked[spark] = found
 
 
 def check_worker(worker: Worker, *, is_live: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sqlx.serving.server import ClientSessions
-from sqlx.sessions.session import front_of
+from sqlx.sessions.classic import front_of
 
 _SCRIPT = (
     "CREATE TEMPORARY VERSIONED TABLE r (k INT, v INT, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts",

@@ -14,7 +14,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from sqlx.sessions.session import front_of
+from sqlx.sessions.classic import front_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

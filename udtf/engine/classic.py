@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, StructType
 from udtf.engine.engine import SESSION_CATALOG, Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -304,6 +304,10 @@ class ClassicEngine:
         listed = session.listViews(database, "*") if views else session.listTables(database, "*", True)
         texts = [text for text in listed.mkString(_SEPARATOR).split(_SEPARATOR) if text]
         return tuple(text.rsplit("`.`", 1)[-1].strip("`").replace("``", "`") for text in texts)
+
+    def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+        """All of them: a look-up takes no time."""
+        return names
 
     def refresh(self, parts: tuple[str, ...]) -> None:
         """Let Spark list the files of a relation anew."""

@@ -7,22 +7,26 @@ expressions do in a JVM. Answers are kept for one statement (`fresh`): other ses
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import tempfile
 import uuid
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.errors.exceptions.base import ParseException
 from pyspark.sql.types import DataType, StructType
 
+import udtf
 from udtf.engine.asking import probing
 from udtf.engine.engine import NO_ESTIMATE, SESSION_CATALOG, Relation
 from udtf.engine.plan_text import PlanText, compared_type_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -50,6 +54,7 @@ class ConnectEngine:
         self._known: dict[object, Any] = {}
         self._texts: dict[str, str] = {}
         self._shipped: set[str] = set()
+        self._has_code = False
 
     def fresh(self) -> None:
         """Forget what was asked for the statement before."""
@@ -223,6 +228,13 @@ class ConnectEngine:
             self.spark.addArtifacts(str(path), file=True)
             self._shipped.add(path.name)
 
+    def ship_code(self) -> None:
+        """Bring what workers run to them, once a session: they need not have heard of us."""
+        if not self._has_code:
+            with tempfile.TemporaryDirectory(prefix="sqlx-code-") as folder:
+                self.spark.addArtifacts(str(_archive(Path(folder))), pyfile=True)
+            self._has_code = True
+
     # the catalog
 
     def relation(self, parts: tuple[str, ...], *, permanent: bool = False) -> Relation | None:
@@ -268,6 +280,11 @@ class ConnectEngine:
         command, column = ("SHOW VIEWS", "viewName") if views else ("SHOW TABLES", "tableName")
         return self._once(command, lambda: tuple(str(row[column]) for row in self._run(command).collect()))
 
+    def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+        """Those in the list of views, and those with a database of their own."""
+        known = {name.lower() for name in self.names(views=True)}
+        return [parts for parts in names if len(parts) > 1 or parts[0].lower() in known]
+
     def refresh(self, parts: tuple[str, ...]) -> None:
         """The server lists files anew for each query that is sent to it."""
 
@@ -295,6 +312,18 @@ class ConnectEngine:
 
     def delete_at_end(self, path: str) -> None:
         """A client cannot: the files stay in the warehouse of the server."""
+
+
+def _archive(folder: Path) -> Path:
+    """The package of the workers as a zip file, which Python imports from; its name says what is in it."""
+    home = Path(udtf.__file__).parent
+    files = sorted(home.rglob("*.py"))
+    contents = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    path = folder / f"sqlx_udtf_{contents}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, str(Path(home.name, file.relative_to(home))))
+    return path
 
 
 def _plan(frame: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.errors import PySparkException
@@ -186,6 +186,10 @@ class Engine(Protocol):
 
     def names(self, *, views: bool = False) -> tuple[str, ...]:
         """The tables and views of the current database and the session, or the views alone; without their database."""
+        ...
+
+    def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+        """Of names those that may be of views: the others need not be looked up."""
         ...
 
     def refresh(self, parts: tuple[str, ...]) -> None:

@@ -1,0 +1,152 @@
+"""Sessions with a JVM in their own process: made here, or made elsewhere and enabled."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+
+import udtf
+from sqlx.connectors.jars import CONF, connector_conf
+from sqlx.sessions.hook import ExtensionsFunction, FrontEnd
+from sqlx.sessions.java import use_java
+from sqlx.sessions.statements import SessionStatements
+
+_fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
+_taught: WeakSet[SparkSession] = WeakSet()
+_DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # With a bound in bytes Spark adds up the sizes of all columns for every row that it writes, a fifth of the time
+    # of a deduplication: batches are bounded by rows only, few enough for rows of many kilobytes.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    # Spark's own default, INT96, is deprecated: dear to write, and without the statistics by which readers skip.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(app: str, master: str, conf: Mapping[str, str], warehouse: str | None) -> SparkSession:
+    """See `sqlx.sessions.session.session`; finds or brings Java, sets the workers' Python."""
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {**_DEFAULTS, **_warehouse(warehouse), **conf}
+    settings |= connector_conf(settings)
+    settings.pop(CONF, None)  # Spark would warn of a setting that is not its own
+    others = settings.pop("spark.sql.extensions", "")
+    spark_conf = SparkConf().setAppName(app).setMaster(master).setAll(list(settings.items()))
+    context = SparkContext.getOrCreate(spark_conf)
+    front = _front(context)
+    builder = context._jvm.org.apache.spark.sql.classic.SparkSession.builder()  # type: ignore[union-attr]
+    builder = _extended(builder.sparkContext(context._jsc.sc()), context, others).withExtensions(front.extensions)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if warehouse is not None:
+        builder = builder.enableHiveSupport()
+    return enable(SparkSession(context, builder.getOrCreate()))
+
+
+def _extended(builder: Any, context: SparkContext, names: str) -> Any:
+    """Extensions of others go before ours: of several parsers the last one is asked first, and asks the one before it.
+
+    Left to Spark they would come last; Delta's parser would then ask ours twice, and fail on our errors.
+    """
+    jvm: Any = context._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for name in filter(None, (name.strip() for name in names.split(","))):
+        found = jvm.java.lang.Class.forName(name, True, loader)
+        none = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Class"), 0)
+        nothing = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Object"), 0)
+        builder = builder.withExtensions(found.getDeclaredConstructor(none).newInstance(nothing))
+    return builder
+
+
+def _warehouse(folder: str | None) -> dict[str, str]:
+    if folder is None:
+        return {}
+    home = Path(folder).resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.sql.warehouse.dir": str(home),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore_db'};create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+    }
+
+
+def _front(context: SparkContext) -> FrontEnd:
+    """The front end of this process's Spark; made once."""
+    gateway: Any = context._gateway
+    if context not in _fronts:
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+        gateway.python_parameters.propagate_java_exceptions = True
+        front = _fronts[context] = FrontEnd(context)
+        front.extensions = ExtensionsFunction(front)
+    return _fronts[context]
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Teach a session that was made elsewhere; sessions made from it later know the language too.
+
+    Args:
+        spark: the session.
+
+    Returns:
+        The same session.
+    """
+    front = _front(spark.sparkContext)
+    java: Any = spark._jsparkSession
+    state = java.sessionState()
+    if not front.knows(state.sqlParser()):
+        _replace_parser(spark, front, state)
+        java.extensions().injectParser(front.extensions.builder)
+    if spark not in _taught:
+        _taught.add(spark)
+        spark.sql = _telling(spark.sql)  # type: ignore[method-assign]
+    udtf.register(spark)
+    return spark
+
+
+def _replace_parser(spark: SparkSession, front: FrontEnd, state: Any) -> None:
+    """Put our parser before the one of a live session; it is a final field, set while it is made."""
+    field = state.getClass().getDeclaredField("sqlParser")
+    field.setAccessible(True)
+    parser = front.extensions.builder.apply(spark._jsparkSession, state.sqlParser())
+    field.set(state, parser)
+
+
+def _telling(run: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """Let our own errors reach Python callers as what they are, not as Spark's AnalysisException around their text."""
+
+    def sql(*args: Any, **kwargs: Any) -> DataFrame:
+        try:
+            return run(*args, **kwargs)
+        except PySparkException as error:
+            text = str(error)  # callbacks may run in threads of their own: the message says which error is whose
+            ours = next((sent for sent in tuple(FrontEnd.sent)[::-1] if str(sent) in text), None)
+            if ours is None:
+                raise
+            raise ours from None
+
+    sql.__doc__ = run.__doc__
+    return sql
+
+
+def statements_of(spark: SparkSession) -> SessionStatements:
+    """What knows the statements of such a session."""
+    return front_of(spark).statements(spark._jsparkSession)
+
+
+def front_of(spark: SparkSession) -> FrontEnd:
+    """What the sessions of this process share."""
+    return _front(spark.sparkContext)

@@ -1,0 +1,249 @@
+"""Sessions of Spark Connect that understand the language; the server is a stock one and never hears of it.
+
+What a statement of ours means is found out here, by asking the server (`udtf.engine.connect`), and what reaches the
+server is plain Spark SQL over DataFrames whose Python functions the workers import from an archive of the session.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import udtf
+from catalog.definitions import name_text
+from catalog.statements import NOTHING, literal
+from sqlx.errors import RunError, UnsupportedError
+from sqlx.plan.nodes import Plan
+from sqlx.sessions.script import is_script
+from sqlx.sessions.statements import PutIn, Rewritten, SessionStatements, may_be_ours, named_values, positional_values
+from sqlx.sessions.stored import StoredHead
+from sqlx.spark.batch import lower_query
+from sqlx.spark.binder import SparkBinder
+from sqlx.sql.definitions import Statement
+from sqlx.sql.tokens import Span, Token, tokenize
+from udtf.engine.connect import ConnectEngine
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sqlx.spark.stream import LiveQuery
+
+_STATEMENTS: Final = "_sqlx_statements"
+_FUNCTIONS: Final = ("as_of", "deduplicate")
+_SECONDS_TO_ANSWER: Final = 10
+_PORT: Final = 15002
+_DEFAULTS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_log = logging.getLogger("sqlx")
+
+
+def session(app: str, url: str, conf: Mapping[str, str]) -> SparkSession:
+    """See `sqlx.sessions.session.session`.
+
+    Raises:
+        RunError: `CONNECT.NO_SERVER`, `CONNECT.CLASSIC_SESSION`.
+    """
+    from pyspark.sql import SparkSession
+
+    _refuse_beside_jvm()
+    _knock(url)
+    builder = SparkSession.builder.appName(app).remote(url)
+    for name, value in {**_DEFAULTS, **conf}.items():
+        builder = builder.config(name, value)
+    return enable(builder.getOrCreate())
+
+
+def _refuse_beside_jvm() -> None:
+    """PySpark's functions are of one kind in a process."""
+    try:
+        from pyspark import SparkContext
+    except ImportError:
+        return
+    if SparkContext._active_spark_context is not None:
+        raise RunError("CONNECT.CLASSIC_SESSION")
+
+
+def _knock(url: str) -> None:
+    """Look whether somebody is there: Spark's client would try again for ten minutes."""
+    place = urlsplit(url)
+    try:
+        port = place.port or _PORT
+        if place.scheme != "sc" or not place.hostname:
+            raise RunError("CONNECT.NO_SERVER", url=url, reason="a URL begins with sc:// and names a host")
+        socket.create_connection((place.hostname, port), _SECONDS_TO_ANSWER).close()
+    except ValueError as error:
+        raise RunError("CONNECT.NO_SERVER", url=url, reason=str(error)) from None
+    except OSError as error:
+        raise RunError("CONNECT.NO_SERVER", url=url, reason=error.strerror or str(error)) from None
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Teach one session of Spark Connect."""
+    if _STATEMENTS not in vars(spark):
+        vars(spark)[_STATEMENTS] = RemoteStatements(spark)
+        spark.sql = _sql_of(spark, spark.sql)  # type: ignore[method-assign]
+    return spark
+
+
+def statements_of(spark: SparkSession) -> RemoteStatements:
+    """What knows the statements of a session; it is taught where it was not."""
+    found: RemoteStatements = vars(enable(spark))[_STATEMENTS]
+    return found
+
+
+def _sql_of(spark: SparkSession, plain: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    """The session's `sql` with the language in front of it."""
+
+    def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        if not may_be_ours(sqlQuery):
+            return plain(sqlQuery, args, **kwargs)
+        found = statements_of(spark).answer(sqlQuery, args, bool(kwargs))
+        return plain(sqlQuery, args, **kwargs) if found is None else found
+
+    sql.__doc__ = plain.__doc__
+    return sql
+
+
+class RemoteStatements(SessionStatements):
+    """The statements of one session of Spark Connect.
+
+    Args:
+        spark: the session.
+    """
+
+    engine: ConnectEngine
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self._has_functions = False
+
+    def answer(self, text: str, args: Any, has_frames: bool) -> DataFrame | None:
+        """The result of a statement that may be ours; None for one of Spark's.
+
+        Args:
+            text: the statement.
+            args: the values of its parameters: by name, or in order.
+            has_frames: it was given DataFrames to format into it.
+
+        Raises:
+            TemporalSqlError: it is ours and wrong, or cannot be done over Spark Connect.
+        """
+        self.engine.fresh()
+        refusals: list[PySparkException | None] = []
+
+        def accepted() -> bool:
+            if not refusals:
+                refusals.append(self.engine.refusal(text))
+            return refusals[0] is None
+
+        self._register_functions(text)
+        rewritten = self.rewrite(text, accepted, _values_of(args))
+        if rewritten is None:
+            return None
+        if has_frames:
+            what = "DataFrames as arguments of a temporal statement; make temporary views of them"
+            raise self._refused(what, text)
+        for note in rewritten.notes:
+            _log.warning("%s", note)
+        return self.engine.run(rewritten.sql or NOTHING) if rewritten.frame is None else rewritten.frame
+
+    def _register_functions(self, text: str) -> None:
+        """Bring the table functions that plain SQL may call, once they are named."""
+        lowered = text.lower()
+        if not self._has_functions and any(f"{name}(" in lowered for name in _FUNCTIONS):
+            self._has_functions = True
+            self.engine.ship_code()
+            udtf.register(self.spark)
+
+    # what a stock server cannot
+
+    def _script(self, text: str, accepted: Callable[[], bool]) -> Rewritten | None:
+        tokens = tokenize(text)
+        assert is_script(tokens)
+        if self._is_ours(lambda: False, text, tokens):
+            raise self._refused("temporal statements in a SQL script (BEGIN … END)", text)
+        return None
+
+    def _refuse_write(self, text: str, tokens: tuple[Token, ...]) -> None:
+        """Streaming tables are another session's here, which looks after them itself."""
+
+    def _carry_out(self, running: Statement, text: str) -> Rewritten:
+        raise self._refused("streaming tables", text)
+
+    def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:
+        raise self._refused("live queries (STREAM)", text)
+
+    def live(self, statement: Any, tasks: int) -> LiveQuery:
+        """A live query cannot be lowered here."""
+        raise self._refused("streaming tables", statement.text)
+
+    def _state(self, name: str, text: str, span: Span) -> str:
+        raise UnsupportedError("UNSUPPORTED.CONNECT", text, span.pair, what="the state of a streaming query")
+
+    def _store(self, head: StoredHead, plan: Plan, bound: SparkBinder) -> None:
+        """A temporary view keeps the query; a text of ours nobody there could read."""
+        if head.kind != "view" or not head.temporary:
+            what = "a permanent view or a function with temporal clauses; a temporary view is possible"
+            raise self._refused(what, plan.text)
+        frame, words = lower_query(plan, self.spark, bound.analyzed), head.before.upper().split()
+        name = name_text(tuple(part.strip("`") for part in head.parts[-1:]))
+        if head.shared:
+            (frame.createOrReplaceGlobalTempView if "REPLACE" in words else frame.createGlobalTempView)(name)
+        else:
+            (frame.createOrReplaceTempView if "REPLACE" in words else frame.createTempView)(name)
+
+    def _refused(self, what: str, text: str) -> UnsupportedError:
+        return UnsupportedError(
+            "UNSUPPORTED.CONNECT", text, (tokenize(text)[0].start, tokenize(text)[0].end), what=what
+        )
+
+
+def _values_of(args: Any) -> PutIn:
+    """Puts the arguments of `spark.sql` into a text."""
+
+    def put_in(text: str, tokens: tuple[Token, ...]) -> str:
+        if isinstance(args, Mapping):
+            return named_values(text, tokens, {str(name): _literal(value) for name, value in args.items()})
+        if isinstance(args, Sequence):
+            return positional_values(text, tokens, [_literal(value) for value in args])
+        return text
+
+    return put_in
+
+
+def _literal(value: Any) -> str:
+    r"""A value of Python as SQL.
+
+    >>> _literal(None), _literal(1), _literal("it's"), _literal(dt.date(2026, 1, 2)), _literal([1, True])
+    ('NULL', '1', "'it\\'s'", "DATE '2026-01-02'", 'array(1, TRUE)')
+    """
+    if value is None:
+        return "NULL"
+    for kinds, spelled in _SPELLED:
+        if isinstance(value, kinds):
+            return spelled(value)
+    raise RunError("CONNECT.PARAMETER", type=type(value).__name__)
+
+
+#: What Python has as a subclass of another comes before that one.
+_SPELLED: Final[tuple[tuple[tuple[type, ...], Callable[[Any], str]], ...]] = (
+    ((bool,), lambda value: str(value).upper()),
+    ((int,), lambda value: str(value) if -(2**31) <= value < 2**31 else f"{value}L"),
+    ((float,), lambda value: f"double('{value!r}')"),
+    ((Decimal,), lambda value: f"{value:f}BD"),
+    ((dt.datetime,), lambda value: f"TIMESTAMP{'' if value.tzinfo else '_NTZ'} {literal(value.isoformat(' '))}"),
+    ((dt.date,), lambda value: f"DATE {literal(value.isoformat())}"),
+    ((dt.timedelta,), lambda value: f"make_dt_interval(0, 0, 0, {value.total_seconds():.6f})"),
+    ((bytes, bytearray), lambda value: f"X'{value.hex()}'"),
+    ((str,), literal),
+    ((list, tuple), lambda value: f"array({', '.join(map(_literal, value))})"),
+)
