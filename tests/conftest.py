@@ -128,9 +128,20 @@ def golden(complete: bool) -> Callable[[Path, str], None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of all Spark tests: two cores, small shuffles, nothing left in the working directory."""
+    """The session of all Spark tests: two cores, small shuffles, nothing left in the working directory.
+
+    With `SQLX_TEST_REMOTE` the same tests run without a JVM, as a client of a stock server (`make connect`).
+    """
     import sqlx
 
+    if os.environ.get("SQLX_TEST_REMOTE"):
+        from tests.harness.stock_server import stock_server
+
+        with stock_server(tmp_path_factory.mktemp("server")) as url:
+            remote = sqlx.session(app="sqlx tests", remote=url, conf={"spark.sql.shuffle.partitions": "4"})
+            yield remote
+            remote.stop()
+        return
     home = tmp_path_factory.mktemp("spark")
     session = sqlx.session(
         app="sqlx tests",

@@ -5,6 +5,7 @@ Imported late and only where loops run: numba costs a second to import.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import stat
@@ -16,7 +17,7 @@ from typing import Any
 
 import numba
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.extending import register_jitable
 
 from udtf import rules
@@ -46,8 +47,46 @@ inlined(
 )
 
 
+class _ShippedLocator(_CacheLocator):
+    """Where the cache of a function is whose source came in an archive, with a job or a session.
+
+    Each session has the archive elsewhere: the place is by what is in it, so that a machine compiles once all the same.
+    """
+
+    def __init__(self, function: Any, file: str) -> None:
+        self._line = function.__code__.co_firstlineno
+        self._source = inspect.getsource(sys.modules[function.__module__])
+        self._place = file.partition(".zip")[2].strip(os.sep).replace(os.sep, ".")
+
+    def get_cache_path(self) -> str:
+        return os.path.join(numba.config.CACHE_DIR or _private_directory(), self._place)  # type: ignore[attr-defined]
+
+    def get_source_stamp(self) -> str:
+        return hashlib.sha256(self._source.encode()).hexdigest()
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> _ShippedLocator | None:
+        """None for a function in a file of its own."""
+        if ".zip" not in file or os.path.exists(file):
+            return None
+        found = cls(function, file)
+        found.ensure_cache_path()  # type: ignore[no-untyped-call]
+        return found
+
+
+class _Place(CompileResultCacheImpl):
+    """Numba's own ways to a place, and ours before them."""
+
+    _locator_classes = [_ShippedLocator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, SLF001  # numba's way
+
+
 class _Cache(FunctionCache):
     """Numba's cache, keyed by the text of the rules too: they are compiled into functions of other files."""
+
+    _impl_class = _Place
 
     def __init__(self, function: Any, text: str) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -57,9 +58,26 @@ def session(app: str, url: str, conf: Mapping[str, str]) -> SparkSession:
     _refuse_beside_jvm()
     _knock(url)
     builder = SparkSession.builder.appName(app).remote(url)
-    for name, value in {**_DEFAULTS, **conf}.items():
+    settings = {**_DEFAULTS, **conf}
+    for name, value in settings.items():
         builder = builder.config(name, value)
-    return enable(builder.getOrCreate())
+    made = enable(builder.getOrCreate())
+    statements_of(made).settings = settings
+    return made
+
+
+def _another(spark: SparkSession) -> SparkSession:
+    """A session of its own at the same server, with the same settings, that knows the language too."""
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    settings = statements_of(spark).settings
+    channel: Any = spark._client._builder  # type: ignore[attr-defined]  # noqa: SLF001  # no other way to its server
+    made: Any = RemoteSession.builder.channelBuilder(channel).create()
+    for name, value in settings.items():
+        made.conf.set(name, value)
+    enable(made)
+    statements_of(made).settings = settings
+    return made  # type: ignore[no-any-return]
 
 
 def _refuse_beside_jvm() -> None:
@@ -91,6 +109,7 @@ def enable(spark: SparkSession) -> SparkSession:
     if _STATEMENTS not in vars(spark):
         vars(spark)[_STATEMENTS] = RemoteStatements(spark)
         spark.sql = _sql_of(spark, spark.sql)  # type: ignore[method-assign]
+        spark.newSession = partial(_another, spark)  # type: ignore[method-assign]  # PySpark has none here
     return spark
 
 
@@ -125,6 +144,8 @@ class RemoteStatements(SessionStatements):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
         self._has_functions = False
+        #: What the session was made with: one that is made from it gets the same.
+        self.settings: Mapping[str, str] = {}
 
     def answer(self, text: str, args: Any, has_frames: bool) -> DataFrame | None:
         """The result of a statement that may be ours; None for one of Spark's.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from pyspark.util import is_remote_only
 
 from sqlx.errors import RunError
 from sqlx.sessions.explain import explain_plan
@@ -39,8 +42,12 @@ def session(
     Raises:
         JavaError: no Java 17 or 21 was found.
         RunError: the jars of a connector are not there; the server does not answer, or has a master and a warehouse
-            of its own.
+            of its own; PySpark is a client only, and no server was named.
     """
+    if remote is None and is_remote_only():
+        remote = os.environ.get("SPARK_REMOTE")
+        if remote is None:
+            raise RunError("CONNECT.CLIENT_ONLY")
     if remote is None:
         from sqlx.sessions import classic
 

@@ -249,7 +249,7 @@ class ConnectEngine:
     def _described(self, parts: tuple[str, ...]) -> Relation | None:
         try:
             with probing():
-                (row,) = self._run(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
+                (row,) = self.query(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
         except AnalysisException:
             return None
         facts = json.loads(row[0])
@@ -266,7 +266,7 @@ class ConnectEngine:
 
     def options(self, parts: tuple[str, ...]) -> dict[str, str]:
         """The options with which a table of a data source was made."""
-        (row,) = self._run(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
+        (row,) = self.query(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
         found: dict[str, str] = json.loads(row[0]).get("storage_properties", {})
         return found
 
@@ -278,7 +278,7 @@ class ConnectEngine:
     def names(self, *, views: bool = False) -> tuple[str, ...]:
         """The relations of the current database and the session."""
         command, column = ("SHOW VIEWS", "viewName") if views else ("SHOW TABLES", "tableName")
-        return self._once(command, lambda: tuple(str(row[column]) for row in self._run(command).collect()))
+        return self._once(command, lambda: tuple(str(row[column]) for row in self.query(command).collect()))
 
     def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
         """Those in the list of views, and those with a database of their own."""
