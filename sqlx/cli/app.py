@@ -48,6 +48,10 @@ Warehouse = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Keep tables and definitions in this folder (one process at a time)."),
 ]
+Remote = Annotated[
+    str,
+    typer.Option(metavar="URL", help="Run on this stock server of Spark Connect, sc://HOST:PORT; no Java is needed."),
+]
 Limit = Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to print of a result.")]
 DEFAULT_LIMIT = 20
 
@@ -74,6 +78,7 @@ def run(
     files: Files,
     var: Var = [],  # noqa: B006 - typer copies it
     warehouse: Warehouse = None,
+    remote: Remote = "",
     limit: Limit = DEFAULT_LIMIT,
     stream: Annotated[bool, typer.Option("--stream", help="Run streaming tables and the last query live.")] = False,
     checkpoint: Annotated[str, typer.Option(metavar="DIR", help="With --stream: where to go on from.")] = "",
@@ -94,7 +99,7 @@ def run(
         msg = "--checkpoint, --output and --once are for live streams."
         raise CommandError(msg, "Add --stream.")
     scripts = read_scripts(files, var)
-    with started(warehouse) as spark:
+    with started(warehouse, remote=remote) as spark:
         from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers
 
         if stream:
@@ -105,7 +110,7 @@ def run(
 
 
 @app.command()
-def sql(text: Text = None, warehouse: Warehouse = None, limit: Limit = 20) -> None:
+def sql(text: Text = None, warehouse: Warehouse = None, remote: Remote = "", limit: Limit = 20) -> None:
     """Type SQL at a prompt, or run one text with -e, or a script from standard input.
 
     The prompt has a history, completes keywords and names with Tab, and reads on until a semicolon.
@@ -113,11 +118,11 @@ def sql(text: Text = None, warehouse: Warehouse = None, limit: Limit = 20) -> No
     if text is None and sys.stdin.isatty():
         from sqlx.cli.shell import interact
 
-        with started(warehouse) as spark:
+        with started(warehouse, remote=remote) as spark:
             interact(spark, limit)
         return
     script = _text_script(text, "-e") if text is not None else _text_script(sys.stdin.read(), "standard input")
-    with started(warehouse) as spark:
+    with started(warehouse, remote=remote) as spark:
         run_scripts(spark, [script], limit)
 
 
@@ -127,13 +132,14 @@ def explain(
     text: Text = None,
     var: Var = [],  # noqa: B006 - typer copies it
     warehouse: Warehouse = None,
+    remote: Remote = "",
 ) -> None:
     """Print every stage of each query: the plan, its operators, their inputs, and the plain SQL around them.
 
     Definitions (views, streams, versioned tables, settings) are carried out, so that names bind; nothing else is.
     """
     scripts = _file_or_text(file, text, var)
-    with started(warehouse) as spark:
+    with started(warehouse, remote=remote) as spark:
         from sqlx.sessions.session import explain as explained
 
         for statement in carrying_out_definitions(spark, scripts):
@@ -147,13 +153,14 @@ def compile_(
     text: Text = None,
     var: Var = [],  # noqa: B006 - typer copies it
     warehouse: Warehouse = None,
+    remote: Remote = "",
 ) -> None:
     """Print a script as plain Spark SQL with calls of table functions, for a Spark that runs without our parser.
 
     Definitions are carried out, so that names bind; nothing else is. udtf.register(spark) brings the table functions.
     """
     scripts = _file_or_text(file, text, var)
-    with started(warehouse) as spark:
+    with started(warehouse, remote=remote) as spark:
         from sqlx.sessions.compile_text import compile_text
 
         for statement in carrying_out_definitions(spark, scripts):

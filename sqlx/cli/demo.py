@@ -27,7 +27,7 @@ from sqlx.cli.progress import progress_bar, waiting, watched
 from sqlx.cli.scripts import Statement, error_place, is_query, split
 from sqlx.cli.start import started
 from sqlx.failures import CommandError
-from sqlx.streaming.registry import RunningQuery, Totals, registry
+from sqlx.streaming.registry import RunningQuery, Totals, queries_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -151,7 +151,7 @@ def live_totals(spark: SparkSession) -> Totals:
 
 def _latest(spark: SparkSession) -> RunningQuery | None:
     """The query that was started last."""
-    queries = registry(spark.sparkContext).all()
+    queries = queries_of(spark).all()
     return queries[-1] if queries else None
 
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from sqlx.cli.output import err
+from udtf.engine import engine_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +58,7 @@ def watched(spark: SparkSession, what: str, work: Callable[[], T]) -> T:
         try:
             return future.result()
         except KeyboardInterrupt:
-            spark.sparkContext.cancelJobsWithTag(tag)
+            engine_of(spark).cancel(tag)
             worker.join(_SECONDS_TO_STOP)
             raise
         finally:
@@ -66,22 +67,18 @@ def watched(spark: SparkSession, what: str, work: Callable[[], T]) -> T:
 
 def _work(spark: SparkSession, tag: str, work: Callable[[], T], future: Future[T]) -> None:
     try:
-        spark.sparkContext.addJobTag(tag)  # of this thread: streams that run beside are not cancelled with it
+        engine_of(spark).tag(tag)  # of this thread: streams that run beside are not cancelled with it
         future.set_result(work())
     except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
         future.set_exception(error)
 
 
 def _watch(spark: SparkSession, bar: Progress, task: TaskID, done: threading.Event) -> None:
-    tracker = spark.sparkContext.statusTracker()
-    stages: dict[int, tuple[int, int]] = {}
+    look = engine_of(spark).progress()
     while not done.wait(1 / _LOOKS_PER_SECOND):
         try:
-            active = set(tracker.getActiveStageIds())
-            seen = {stage: tracker.getStageInfo(stage) for stage in active | set(stages)}
+            completed, total = look()
         except Exception:  # noqa: BLE001 - the bar must not end the work, whatever Spark's answer was
             return
-        stages.update({n: (info.numCompletedTasks, info.numTasks) for n, info in seen.items() if info is not None})
-        completed, total = (sum(parts) for parts in zip(*stages.values(), strict=True)) if stages else (0, 0)
         if total:
             bar.update(task, completed=completed, total=total, detail=f"{completed}/{total} tasks")

@@ -22,17 +22,30 @@ _LINES_OF_LOG = 15
 
 
 @contextmanager
-def started(warehouse: Path | None, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def started(warehouse: Path | None, conf: Mapping[str, str] | None = None, remote: str = "") -> Iterator[SparkSession]:
     """A session for one command; it ends with the block.
 
     Args:
         warehouse: the folder of a catalog that stays; None for one that goes with the command.
         conf: further Spark configuration.
+        remote: the URL of a server of Spark Connect, in the place of a Spark of our own.
 
     Raises:
-        CommandError: the folder is a file, or Spark did not start.
+        CommandError: the folder is a file, a server has its own, or Spark did not start.
         JavaError: there is no Java that Spark can run on.
+        RunError: the server does not answer.
     """
+    if remote:
+        if warehouse is not None:
+            msg = "--remote and --warehouse do not go together."
+            raise CommandError(msg, "The server of Spark Connect has a warehouse of its own.")
+        _quiet_loggers()
+        spark = _connect(remote, conf or {})
+        try:
+            yield spark
+        finally:
+            spark.stop()
+        return
     if warehouse is not None and warehouse.exists() and not warehouse.is_dir():
         msg = f"--warehouse takes a folder, and {warehouse} is a file."
         raise CommandError(msg)
@@ -43,6 +56,13 @@ def started(warehouse: Path | None, conf: Mapping[str, str] | None = None) -> It
             yield spark
         finally:
             spark.stop()
+
+
+def _connect(url: str, conf: Mapping[str, str]) -> SparkSession:
+    from sqlx.sessions import session as sessions
+
+    with waiting(f"Connecting to {url}"):
+        return sessions.session(conf=conf, remote=url)
 
 
 def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str]) -> SparkSession:

@@ -17,7 +17,7 @@ from sqlx.cli.scripts import Script, Statement, error_place, is_query, run_scrip
 from sqlx.failures import CommandError
 from sqlx.sql.definitions import StreamingTable, Trigger, parse_streaming
 from sqlx.sql.tokens import tokenize
-from sqlx.streaming.registry import RunningQuery, Totals, registry
+from sqlx.streaming.registry import RunningQuery, Totals, queries_of
 from sqlx.streaming.start import Starter
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
 
 def stop_leftovers(spark: SparkSession) -> None:
     """Stop the streams that a script without ``--stream`` has started: they end with the command."""
-    for query in registry(spark.sparkContext).all():
+    for query in queries_of(spark).all():
         if query.query.isActive:
             query.stop()
             note(f"{query.name}: stopped with this command; --stream keeps it running.")

@@ -10,7 +10,7 @@ from catalog.definitions import name_parts
 from catalog.statements import literal
 from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, did_you_mean
 from sqlx.sql.definitions import QueryCommand, ShowQueries, Statement, StreamingTable
-from sqlx.streaming.registry import Registry, RunningQuery, registry
+from sqlx.streaming.registry import Registry, RunningQuery, queries_of
 from sqlx.streaming.start import Starter
 from sqlx.streaming.tables import qualified
 
@@ -45,11 +45,11 @@ def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[
         starter.start()
         return None, tuple(starter.notes)
     if isinstance(statement, ShowQueries):
-        return rows_sql(_LISTED, [_listed(query) for query in registry(spark.sparkContext).all()]), ()
+        return rows_sql(_LISTED, [_listed(query) for query in queries_of(spark).all()]), ()
     query = _find(spark, statement)
     if statement.action == "DESCRIBE":
         return rows_sql(("property", "value"), list(_described(query))), ()
-    queries = registry(spark.sparkContext)
+    queries = queries_of(spark)
     queries.check_may_end(spark, query)
     query.stop()
     if queries.keeper is not None:
@@ -59,9 +59,9 @@ def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[
 
 def _find(spark: SparkSession, statement: QueryCommand) -> RunningQuery:
     name = qualified(spark, statement.name).shown
-    query = registry(spark.sparkContext).find(name)
+    query = queries_of(spark).find(name)
     if query is None:
-        known = [query.name for query in registry(spark.sparkContext).all()]
+        known = [query.name for query in queries_of(spark).all()]
         asked = ".".join(statement.name)
         parts = [name.rsplit(".", 1)[-1] for name in known]
         suggestion = did_you_mean(statement.name[-1], parts if len(statement.name) == 1 else known)

@@ -17,6 +17,7 @@ from sqlx.errors import TemporalSqlError
 from sqlx.sql.definitions import StreamingTable, Trigger
 from sqlx.streaming.failures import failure_of
 from sqlx.streaming.tables import Folder
+from udtf.engine import is_remote
 from udtf.metrics import GAUGES as METRIC_GAUGES
 from udtf.stream.spec import MAXIMA
 
@@ -344,12 +345,22 @@ class Registry:
 
 _registries: WeakKeyDictionary[Any, Registry] = WeakKeyDictionary()
 _making = threading.Lock()
+_KEPT = "_sqlx_queries"
 
 
 def registry(context: SparkContext) -> Registry:
     """The queries of an application."""
     with _making:
         return _registries.setdefault(context, Registry())
+
+
+def queries_of(spark: SparkSession) -> Registry:
+    """The queries of a session's application; a client of Spark Connect knows those of its session alone."""
+    if not is_remote(spark):
+        return registry(spark.sparkContext)
+    with _making:
+        kept: dict[str, Registry] = vars(spark)
+        return kept.setdefault(_KEPT, Registry())
 
 
 # Hears from Spark how far each query is; a query keeps the last hundred micro-batches only.
@@ -390,7 +401,7 @@ def listen(spark: SparkSession) -> None:
     if spark in _listening:
         return
     jvm: Any = spark.sparkContext._jvm
-    listener = ProgressListener(registry(spark.sparkContext))
+    listener = ProgressListener(queries_of(spark))
     wrapped = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(listener)
     java: Any = spark._jsparkSession
     java.streams().addListener(wrapped)

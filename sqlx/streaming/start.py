@@ -19,7 +19,7 @@ from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.meaning import meaning_of
-from sqlx.streaming.registry import RunningQuery, listen, registry
+from sqlx.streaming.registry import RunningQuery, listen, queries_of
 from sqlx.streaming.sinks import (
     MODE_OPTION,
     NOTE,
@@ -250,13 +250,13 @@ class Starter:
         Raises:
             TemporalSqlError: it cannot be started, or ends at once.
         """
-        running = registry(self.spark.sparkContext).find(self.name.shown)
+        running = queries_of(self.spark).find(self.name.shown)
         if running is not None and running.query.isActive:
             if self.statement.if_not_exists:
                 return None
             if not self.statement.replace:
                 raise self._refused("STREAMING.ALREADY_RUNNING", name=self.name.shown)
-            registry(self.spark.sparkContext).check_may_end(self.spark, running)
+            queries_of(self.spark).check_may_end(self.spark, running)
         if not _NAME.fullmatch(self.name.parts[-1]):
             raise self._refused("STREAMING.NAME", "NAME", name=self.name.parts[-1])
         live = self._lowered()
@@ -273,7 +273,7 @@ class Starter:
                 self._remove(checkpoint)
             raise
         self._wait_for_start(query)
-        keeper = registry(self.spark.sparkContext).keeper
+        keeper = queries_of(self.spark).keeper
         if keeper is not None:
             keeper.started(self.spark, self.statement, query)
         return query
@@ -430,7 +430,7 @@ class Starter:
             failures=self.failures,
             tables=(*([self.name.quoted] if self.sink.kind == "files" else []), *(late.table for late in outputs)),
         )
-        queries = registry(self.spark.sparkContext)
+        queries = queries_of(self.spark)
         running.owner = self.owner or queries.user_of(self.spark)
         queries.add(running)
         return running
@@ -450,7 +450,7 @@ class Starter:
 
     def _check_place(self, path: str, at: str) -> None:
         """Clients of a server write in its folders only: no plan of Spark's shows where a stream writes."""
-        found = registry(self.spark.sparkContext).outside(self.spark, path) if path else None
+        found = queries_of(self.spark).outside(self.spark, path) if path else None
         if found is not None:
             raise self._refused("SERVE.REFUSED", at if at in self.statement.spans else "NAME", what=f"files in {found}")
 

@@ -12,7 +12,7 @@ from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
-from sqlx.streaming.registry import registry
+from sqlx.streaming.registry import queries_of
 from sqlx.streaming.tables import Folder, qualified
 from udtf.spark.kept import ROWS, VERSIONS, reader_of
 from udtf.stream.log import Head
@@ -70,7 +70,7 @@ def state_of(spark: SparkSession, name: str, text: str, span: tuple[int, int], s
 
 def _path(spark: SparkSession, name: str, asked: StreamingTable) -> str:
     """The checkpoint of a query by its name, or the one that is named itself."""
-    queries = registry(spark.sparkContext)
+    queries = queries_of(spark)
     if "/" in name:
         outside = queries.outside(spark, name)
         if outside is not None:
@@ -131,7 +131,7 @@ def _rows(
 
 
 def _unknown(spark: SparkSession, asked: StreamingTable) -> BindError:
-    queries = registry(spark.sparkContext)
+    queries = queries_of(spark)
     folder = Folder(spark, f"{spark.conf.get('spark.sql.warehouse.dir')}/_checkpoints")
     known = sorted({*(query.name for query in queries.all()), *folder.names()})
     suggestion = did_you_mean(asked.name[0], known)

@@ -54,6 +54,8 @@ def stock_server(home: Path, master: str = "local[2]", conf: dict[str, str] | No
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(60)
+        if process.stderr is not None:
+            process.stderr.close()
 
 
 def _await(process: subprocess.Popen[bytes], log: Path) -> None:

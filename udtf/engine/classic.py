@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, StructType
 from udtf.engine.engine import SESSION_CATALOG, Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -273,6 +273,27 @@ class ClassicEngine:
     def ship(self, path: Path) -> None:
         """Bring a file to every worker."""
         self.spark.sparkContext.addFile(str(path))
+
+    def tag(self, name: str) -> None:
+        """Give a name to the jobs of this thread: streams that run beside have others."""
+        self.spark.sparkContext.addJobTag(name)
+
+    def cancel(self, name: str) -> None:
+        """Cancel such jobs."""
+        self.spark.sparkContext.cancelJobsWithTag(name)
+
+    def progress(self) -> Callable[[], tuple[int, int]]:
+        """Look at the stages that run."""
+        tracker = self.spark.sparkContext.statusTracker()
+        stages: dict[int, tuple[int, int]] = {}
+
+        def look() -> tuple[int, int]:
+            active = set(tracker.getActiveStageIds())
+            seen = {stage: tracker.getStageInfo(stage) for stage in active | set(stages)}
+            stages.update({n: (info.numCompletedTasks, info.numTasks) for n, info in seen.items() if info is not None})
+            return sum(done for done, _ in stages.values()), sum(tasks for _, tasks in stages.values())
+
+        return look
 
     # the catalog
 

@@ -7,12 +7,15 @@ expressions do in a JVM. Answers are kept for one statement (`fresh`): other ses
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import re
+import shutil
 import tempfile
 import uuid
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -231,9 +234,28 @@ class ConnectEngine:
     def ship_code(self) -> None:
         """Bring what workers run to them, once a session: they need not have heard of us."""
         if not self._has_code:
-            with tempfile.TemporaryDirectory(prefix="sqlx-code-") as folder:
-                self.spark.addArtifacts(str(_archive(Path(folder))), pyfile=True)
+            self.spark.addArtifacts(str(_archive()), pyfile=True)
             self._has_code = True
+
+    def tag(self, name: str) -> None:
+        """Give a name to the operations of this thread."""
+        self.spark.addTag(name)
+
+    def cancel(self, name: str) -> None:
+        """Interrupt such operations."""
+        self.spark.interruptTag(name)
+
+    def progress(self) -> Callable[[], tuple[int, int]]:
+        """Hear from the server how far the stages of each operation are."""
+        operations: dict[str, tuple[int, int]] = {}
+
+        def heard(stages: Any, operation_id: str | None = None, **_: Any) -> None:
+            finished = sum(stage.num_completed_tasks for stage in stages)
+            operations[operation_id or ""] = finished, sum(stage.num_tasks for stage in stages)
+
+        handler: Any = heard
+        self.spark.registerProgressHandler(handler)
+        return lambda: (sum(done for done, _ in operations.values()), sum(tasks for _, tasks in operations.values()))
 
     # the catalog
 
@@ -314,8 +336,11 @@ class ConnectEngine:
         """A client cannot: the files stay in the warehouse of the server."""
 
 
-def _archive(folder: Path) -> Path:
+@cache
+def _archive() -> Path:
     """The package of the workers as a zip file, which Python imports from; its name says what is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="sqlx-code-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     home = Path(udtf.__file__).parent
     files = sorted(home.rglob("*.py"))
     contents = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]

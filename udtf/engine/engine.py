@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.errors import PySparkException
@@ -163,6 +163,18 @@ class Engine(Protocol):
 
     def ship(self, path: Path) -> None:
         """Bring a file to every worker, which finds it with ``SparkFiles.get`` by its name."""
+        ...
+
+    def tag(self, name: str) -> None:
+        """Give a name to what this thread asks for from now on."""
+        ...
+
+    def cancel(self, name: str) -> None:
+        """Cancel what runs under such a name."""
+        ...
+
+    def progress(self) -> Callable[[], tuple[int, int]]:
+        """Look at what runs: each call says how many tasks of the stages seen since are done, and of how many."""
         ...
 
     # the catalog
