@@ -22,6 +22,9 @@ time.tzset()
 # Of short runs the second compiler and the parallel collector take more from two cores than they give.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+#: Only a client of Spark Connect runs these: `make connect`.
+collect_ignore = [] if os.environ.get("SQLX_TEST_REMOTE") else ["connect"]
+
 # A first example may compile a kernel, so no example has a deadline.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _COMMON, max_examples=50)

@@ -6,12 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 import udtf
@@ -19,6 +17,9 @@ from sqlx.connectors.jars import CONF, connector_conf
 from sqlx.sessions.hook import ExtensionsFunction, FrontEnd
 from sqlx.sessions.java import use_java
 from sqlx.sessions.statements import SessionStatements
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
@@ -37,6 +38,8 @@ _DEFAULTS = {
 
 def session(app: str, master: str, conf: Mapping[str, str], warehouse: str | None) -> SparkSession:
     """See `sqlx.sessions.session.session`; finds or brings Java, sets the workers' Python."""
+    from pyspark import SparkConf, SparkContext  # a client of Spark Connect has neither
+
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -86,6 +89,8 @@ def _warehouse(folder: str | None) -> dict[str, str]:
 
 def _front(context: SparkContext) -> FrontEnd:
     """The front end of this process's Spark; made once."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
     gateway: Any = context._gateway
     if context not in _fronts:
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -57,6 +58,7 @@ def session(app: str, url: str, conf: Mapping[str, str]) -> SparkSession:
 
     _refuse_beside_jvm()
     _knock(url)
+    _name_main_module()
     builder = SparkSession.builder.appName(app).remote(url)
     settings = {**_DEFAULTS, **conf}
     for name, value in settings.items():
@@ -88,6 +90,13 @@ def _refuse_beside_jvm() -> None:
         return
     if SparkContext._active_spark_context is not None:
         raise RunError("CONNECT.CLASSIC_SESSION")
+
+
+def _name_main_module() -> None:
+    """Under ``python -c`` the client takes the process for its own doctests, and would look for a whole Spark."""
+    main = sys.modules["__main__"]
+    if getattr(main, "__spec__", None) is None and not hasattr(main, "__file__"):
+        main.__file__ = "<command>"
 
 
 def _knock(url: str) -> None:
@@ -212,15 +221,12 @@ class RemoteStatements(SessionStatements):
 
     def _store(self, head: StoredHead, plan: Plan, bound: SparkBinder) -> None:
         """A temporary view keeps the query; a text of ours nobody there could read."""
-        if head.kind != "view" or not head.temporary:
-            what = "a permanent view or a function with temporal clauses; a temporary view is possible"
+        if head.kind != "view" or not head.temporary or head.shared:
+            what = "a function, or a view for other sessions, with temporal clauses; a temporary view is possible"
             raise self._refused(what, plan.text)
-        frame, words = lower_query(plan, self.spark, bound.analyzed), head.before.upper().split()
-        name = name_text(tuple(part.strip("`") for part in head.parts[-1:]))
-        if head.shared:
-            (frame.createOrReplaceGlobalTempView if "REPLACE" in words else frame.createGlobalTempView)(name)
-        else:
-            (frame.createOrReplaceTempView if "REPLACE" in words else frame.createTempView)(name)
+        frame = lower_query(plan, self.spark, bound.analyzed)
+        create = frame.createOrReplaceTempView if "REPLACE" in head.before.upper().split() else frame.createTempView
+        create(name_text(tuple(part.strip("`") for part in head.parts[-1:])))
 
     def _refused(self, what: str, text: str) -> UnsupportedError:
         return UnsupportedError(

@@ -1,0 +1,240 @@
+"""A client without Java, and a stock server that has never heard of us: what such a session can do, and says."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+import catalog
+import sqlx
+import udtf
+from sqlx.errors import RunError, TemporalSqlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOK = """
+def look(_):
+    import importlib.util
+    return str(getattr(importlib.util.find_spec("udtf"), "origin", None))
+"""
+JOIN = "SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.ccy = r.ccy"
+ANSWER = [(1, 110), (2, 120), (3, None)]
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session of its own, with orders and their rates."""
+    made = spark.newSession()
+    made.sql(
+        "CREATE TEMPORARY VIEW orders AS SELECT * FROM VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:05:00'),"
+        " (2, 'EUR', TIMESTAMP'2026-01-01 10:15:00'), (3, 'USD', TIMESTAMP'2026-01-01 09:00:00') AS t(id, ccy, ts)"
+    )
+    made.sql(
+        "CREATE TEMPORARY VIEW raw AS SELECT * FROM VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00'),"
+        " ('EUR', 120, TIMESTAMP'2026-01-01 10:10:00') AS t(ccy, rate, ts)"
+    )
+    made.sql("CREATE TEMPORARY VERSIONED TABLE rates FROM raw KEYS (ccy) TIMESTAMP BY ts")
+    yield made
+    made.stop()
+
+
+def rows(session: SparkSession, text: str, args: Any = None) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in session.sql(text, args).collect()), key=str)
+
+
+def refused(session: SparkSession, text: str, args: Any = None) -> str:
+    with pytest.raises(TemporalSqlError) as error:
+        session.sql(text, args)
+    return str(error.value)
+
+
+def test_every_module_is_imported_without_java() -> None:
+    assert sys.modules["py4j"] is None, "this environment has no py4j (.ci/setup-connect)"
+    for package in (catalog, sqlx, udtf):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
+
+
+def test_the_workers_import_what_came_with_the_session(session: SparkSession) -> None:
+    space: dict[str, Any] = {}
+    exec(LOOK, space)  # a function of this module would be imported there, which is not there either
+    look = F.udf(space["look"])
+    assert session.range(1).select(look("id")).collect() == [("None",)]
+    assert rows(session, JOIN) == ANSWER
+    ((place,),) = session.range(1).select(look("id")).collect()
+    assert ".zip/udtf/" in place
+
+
+@pytest.mark.parametrize("mapped_bytes", ["0", "1000000"])
+def test_a_join_by_either_way(session: SparkSession, mapped_bytes: str) -> None:
+    session.conf.set("sqlx.as_of.mapped_bytes", mapped_bytes)
+    assert rows(session, JOIN) == ANSWER
+    way = "shuffle" if mapped_bytes == "0" else "every worker maps"
+    assert way in "\n".join(row[0] for row in session.sql(f"EXPLAIN TEMPORAL {JOIN}").collect())
+
+
+def test_keys_of_two_types_meet_in_a_common_one(session: SparkSession) -> None:
+    session.sql("CREATE TEMPORARY VIEW wide AS SELECT CAST(id AS DECIMAL(20, 2)) AS id, ts FROM orders")
+    session.sql("CREATE TEMPORARY VERSIONED TABLE by_id FROM wide KEYS (id) TIMESTAMP BY ts")
+    asked = "SELECT o.id, t.id FROM orders o JOIN by_id t AS OF o.ts ON o.id = t.id"
+    assert [int(found) for _, found in rows(session, asked)] == [1, 2, 3]
+
+
+def test_parameters_by_name_and_in_order(session: SparkSession) -> None:
+    asked = "SELECT o.id, r.rate FROM orders o JOIN rates r AS OF o.ts ON o.ccy = r.ccy WHERE o.id >= "
+    assert rows(session, f"{asked} :low AND o.ccy = :ccy", {"low": 2, "ccy": "EUR"}) == [(2, 120)]
+    assert rows(
+        session, f"{asked} ? AND o.ts > ? AND o.ts > ?", [1, datetime(2026, 1, 1, 10, 6), date(2026, 1, 1)]
+    ) == [(2, 120)]
+    with pytest.raises(RunError, match=r"CONNECT.PARAMETER"):
+        session.sql(f"{asked} ?", [object()])
+
+
+def test_statements_of_sparks_own_reach_the_server_as_they_are(session: SparkSession) -> None:
+    assert rows(session, "SELECT 'a JOIN b AS OF c' AS x") == [("a JOIN b AS OF c",)]
+    assert rows(session, "SELECT deduplicate within FROM VALUES (1) AS t(deduplicate)") == [(1,)]
+    assert session.sql("SELECT id FROM {frame} WHERE id > 8", frame=session.range(10)).collect() == [(9,)]
+
+
+def test_history_and_a_moment(session: SparkSession) -> None:
+    assert [row[1] for row in rows(session, "SELECT ccy, rate, valid_to FROM history(rates)")] == [110, 120]
+    assert rows(session, "SELECT rate FROM rates FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 10:05:00'") == [(110,)]
+    assert rows(session, "SELECT rate FROM rates") == [(120,)]
+
+
+def test_other_operators(session: SparkSession) -> None:
+    once = "SELECT id FROM orders DEDUPLICATE WITHIN INTERVAL '1' HOUR BY (ccy) ON TIME ts"
+    assert rows(session, once) == [(1,), (3,)]
+    windows = "SELECT ccy, count(*) AS n FROM orders GROUP BY ccy, sliding_window(ts, '15 minutes')"
+    assert max(n for _, n in rows(session, windows)) == 2
+
+
+def test_commands_around_a_query(session: SparkSession) -> None:
+    session.sql(f"CREATE TABLE connect_joined AS {JOIN}")
+    try:
+        session.sql(f"INSERT INTO connect_joined {JOIN} WHERE o.id = 1")
+        assert rows(session, "SELECT * FROM connect_joined") == sorted([*ANSWER, (1, 110)], key=str)
+    finally:
+        session.sql("DROP TABLE connect_joined")
+
+
+def test_a_temporary_view_keeps_a_query(session: SparkSession) -> None:
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW joined AS {JOIN}")
+    assert rows(session, "SELECT * FROM joined WHERE id = 2") == [(2, 120)]
+    with pytest.raises(PySparkException, match="TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"):
+        session.sql(f"CREATE TEMPORARY VIEW joined AS {JOIN}")
+
+
+def test_permanent_definitions_are_there_for_other_sessions(session: SparkSession) -> None:
+    session.sql("CREATE STREAM connect_orders (id INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    try:
+        session.sql("INSERT INTO connect_orders VALUES (7, TIMESTAMP'2026-01-01 00:00:00')")
+        other = session.newSession()
+        assert rows(other, "SELECT id FROM connect_orders") == [(7,)]
+        assert [row["name"] for row in other.sql("SHOW STREAMS").collect()] == ["connect_orders"]
+        assert "DEFINITION.NAME_EXISTS" in refused(other, "CREATE STREAM connect_orders FROM orders TIMESTAMP BY ts")
+    finally:
+        session.sql("DROP STREAM connect_orders")
+    assert rows(session, "SHOW STREAMS") == []
+
+
+def test_rows_can_be_put_into_a_temporary_definition(session: SparkSession) -> None:
+    session.sql("CREATE TEMPORARY VERSIONED TABLE pushed (k INT, v INT, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts")
+    session.sql(
+        "INSERT INTO pushed VALUES (1, 10, TIMESTAMP'2026-01-01 00:00:00'), (1, 11, TIMESTAMP'2026-01-02 00:00:00')"
+    )
+    assert rows(session, "SELECT k, v FROM pushed") == [(1, 11)]
+    assert rows(session, "SELECT v FROM history(pushed)") == [(10,), (11,)]
+    session.sql("DROP VERSIONED TABLE pushed")
+    assert "BIND.UNKNOWN_RELATION" in refused(session, JOIN.replace("rates", "pushed"))
+
+
+def test_a_view_in_the_place_of_a_definition_is_none(session: SparkSession) -> None:
+    session.range(3).createOrReplaceTempView("rates")
+    assert "`rates`" in refused(session, JOIN)
+    assert rows(session, "SHOW VERSIONED TABLES") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (JOIN.replace("r.rate", "r.nope"), ["UNRESOLVED_COLUMN", "                     ^^^^^^"]),
+        (JOIN.replace("rates", "nowhere"), ["BIND.UNKNOWN_RELATION", "^^^^^^^"]),
+        (JOIN.replace("AS OF o.ts", "AS OF o.id"), ["LINE 1:", "^^^^"]),
+        ("SELECT id FROM orders DEDUPLICATE WITHIN", ["LINE 1:", "HINT:"]),
+    ],
+)
+def test_errors_have_carets(session: SparkSession, text: str, says: list[str]) -> None:
+    message = refused(session, text)
+    assert [part for part in says if part not in message] == []
+    assert "JVM stacktrace" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f"CREATE STREAMING TABLE t AS {JOIN}", "streaming tables"),
+        ("SHOW STREAMING QUERIES", "streaming tables"),
+        (JOIN.replace("FROM orders", "FROM STREAM rates"), "live queries"),
+        (f"CREATE VIEW connect_view AS {JOIN}", "a view for other sessions"),
+        (f"CREATE GLOBAL TEMPORARY VIEW connect_view AS {JOIN}", "a view for other sessions"),
+        (f"CREATE TEMPORARY FUNCTION f() RETURNS TABLE(id INT, rate INT) RETURN {JOIN}", "a function"),
+        (f"BEGIN {JOIN}; END", "SQL script"),
+        ("SELECT * FROM state('q')", "the state of a streaming query"),
+    ],
+)
+def test_what_a_stock_server_cannot_is_refused_by_name(session: SparkSession, text: str, what: str) -> None:
+    message = refused(session, text)
+    assert "[UNSUPPORTED.CONNECT] Not over Spark Connect with a stock server" in message
+    assert what in message
+    assert "LINE 1:" in message
+
+
+def test_frames_are_no_arguments_of_temporal_statements(session: SparkSession) -> None:
+    with pytest.raises(TemporalSqlError, match="make temporary views of them"):
+        session.sql(JOIN, frame=session.range(1))
+
+
+def test_the_command_line(spark: SparkSession, tmp_path: Path) -> None:
+    url = f"sc://{spark._client._builder.endpoint}"  # type: ignore[attr-defined]
+    script = tmp_path / "join.sql"
+    script.write_text(
+        "CREATE TEMPORARY VIEW l AS SELECT 1 AS k, TIMESTAMP'2026-01-02 00:00:00' AS ts;\n"
+        "CREATE TEMPORARY VERSIONED TABLE v FROM l KEYS (k) TIMESTAMP BY ts;\n"
+        "SELECT l.k, v.ts FROM l JOIN v AS OF l.ts ON l.k = v.k;\n",
+        encoding="utf-8",
+    )
+    done = command("run", "--remote", url, str(script))
+    assert (done.returncode, done.stdout.splitlines()[-1].split()) == (0, ["1", "2026-01-02", "00:00:00"]), done
+    done = command("explain", "--remote", url, "-e", "SELECT 1")
+    assert done.returncode == 0, done
+    both = command("sql", "--remote", url, "--warehouse", str(tmp_path), "-e", "SELECT 1")
+    assert (both.returncode, "--remote and --warehouse" in both.stderr) == (1, True)
+
+
+def test_a_server_that_is_not_there_is_said_at_once() -> None:
+    done = command("sql", "--remote", "sc://localhost:1", "-e", "SELECT 1")
+    assert done.returncode == 1
+    assert "[CONNECT.NO_SERVER] No server of Spark Connect answers at sc://localhost:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_server_there_is_no_session() -> None:
+    done = command("sql", "-e", "SELECT 1")
+    assert (done.returncode, "[CONNECT.CLIENT_ONLY]" in done.stderr) == (1, True)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "sqlx", *arguments], capture_output=True, text=True, check=False)
