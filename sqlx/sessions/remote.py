@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import re
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,15 +20,17 @@ from urllib.parse import urlsplit
 import udtf
 from catalog.definitions import name_text
 from catalog.statements import NOTHING, literal
+from sqlx.bind.reads import names_versions
 from sqlx.errors import RunError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.sessions.script import is_script
 from sqlx.sessions.statements import PutIn, Rewritten, SessionStatements, may_be_ours, named_values, positional_values
-from sqlx.sessions.stored import StoredHead
+from sqlx.sessions.stored import StoredHead, stored_head
 from sqlx.spark.batch import lower_query
 from sqlx.spark.binder import SparkBinder
 from sqlx.sql.definitions import Statement
-from sqlx.sql.tokens import Span, Token, tokenize
+from sqlx.sql.parser import scan
+from sqlx.sql.tokens import LexicalError, Span, Token, tokenize
 from udtf.engine.connect import ConnectEngine
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ _DEFAULTS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+_TEMPORARY_VIEW: Final = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+VIEW\b", re.IGNORECASE)
 _log = logging.getLogger("sqlx")
 
 
@@ -132,9 +136,11 @@ def _sql_of(spark: SparkSession, plain: Callable[..., DataFrame]) -> Callable[..
     """The session's `sql` with the language in front of it."""
 
     def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        if not may_be_ours(sqlQuery):
-            return plain(sqlQuery, args, **kwargs)
-        found = statements_of(spark).answer(sqlQuery, args, bool(kwargs))
+        if may_be_ours(sqlQuery):
+            found = statements_of(spark).answer(sqlQuery, args, bool(kwargs))
+        else:
+            is_view = not args and not kwargs and _TEMPORARY_VIEW.match(sqlQuery) is not None
+            found = statements_of(spark).view_over_versions(sqlQuery) if is_view else None
         return plain(sqlQuery, args, **kwargs) if found is None else found
 
     sql.__doc__ = plain.__doc__
@@ -186,6 +192,21 @@ class RemoteStatements(SessionStatements):
             _log.warning("%s", note)
         return self.engine.run(rewritten.sql or NOTHING) if rewritten.frame is None else rewritten.frame
 
+    def view_over_versions(self, text: str) -> DataFrame | None:
+        """Make a temporary view that reads a versioned table, so that it can be read as of a time, too.
+
+        Returns:
+            None for every other statement, which nothing is done about.
+        """
+        self.engine.fresh()
+        try:
+            head = stored_head(text, tokenize(text))
+        except LexicalError:
+            return None
+        if head is None or ")" in head.before or not names_versions(self._binder(), scan(head.query)):
+            return None
+        return self.engine.create_view(head.before[: -len("AS")].rstrip(), head.query)
+
     def _register_functions(self, text: str) -> None:
         """Bring the table functions that plain SQL may call, once they are named."""
         lowered = text.lower()
@@ -193,6 +214,9 @@ class RemoteStatements(SessionStatements):
             self._has_functions = True
             self.engine.ship_code()
             udtf.register(self.spark)
+
+    def _prepare(self, statement: str) -> None:
+        (self.spark.sql if may_be_ours(statement) else self.engine.run)(statement)
 
     # what a stock server cannot
 
@@ -224,7 +248,7 @@ class RemoteStatements(SessionStatements):
         if head.kind != "view" or not head.temporary or head.shared:
             what = "a function, or a view for other sessions, with temporal clauses; a temporary view is possible"
             raise self._refused(what, plan.text)
-        frame = lower_query(plan, self.spark, bound.analyzed)
+        frame = self.engine.with_text(lower_query(plan, self.spark, bound.analyzed), plan.text)
         create = frame.createOrReplaceTempView if "REPLACE" in head.before.upper().split() else frame.createTempView
         create(name_text(tuple(part.strip("`") for part in head.parts[-1:])))
 

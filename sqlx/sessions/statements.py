@@ -268,8 +268,12 @@ class SessionStatements:
     def _define(self, text: str, definition: Definition | Drop | Show) -> Rewritten:
         lowered = self.lower_definition(text, definition)
         for statement in lowered.prepare:
-            self.spark.sql(statement)
+            self._prepare(statement)
         return Rewritten(lowered.final)
+
+    def _prepare(self, statement: str) -> None:
+        """Run a statement that comes before another one."""
+        self.spark.sql(statement)
 
     def lower_definition(self, text: str, definition: Definition | Drop | Show) -> Lowered:
         """The plain Spark statements that a definition stands for."""

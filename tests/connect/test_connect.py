@@ -137,6 +137,16 @@ def test_a_temporary_view_keeps_a_query(session: SparkSession) -> None:
         session.sql(f"CREATE TEMPORARY VIEW joined AS {JOIN}")
 
 
+def test_a_view_over_versions_has_them(session: SparkSession) -> None:
+    session.sql("CREATE TEMPORARY VIEW euros AS SELECT * FROM rates WHERE ccy = 'EUR'")
+    assert rows(session, JOIN.replace("rates", "euros")) == ANSWER
+    session.sql("CREATE TEMPORARY VERSIONED TABLE derived FROM euros KEYS (ccy) TIMESTAMP BY ts")
+    assert rows(session, JOIN.replace("rates", "derived")) == ANSWER
+    session.sql(f"CREATE TEMPORARY VIEW joined AS {JOIN.replace('o.id', 'o.ccy, o.ts')}")
+    session.sql("CREATE TEMPORARY VERSIONED TABLE of_join FROM joined KEYS (ccy) TIMESTAMP BY ts")
+    assert "more than one relation" in refused(session, JOIN.replace("rates", "of_join"))
+
+
 def test_permanent_definitions_are_there_for_other_sessions(session: SparkSession) -> None:
     session.sql("CREATE STREAM connect_orders (id INT, ts TIMESTAMP) TIMESTAMP BY ts")
     try:

@@ -37,9 +37,9 @@ _T = TypeVar("_T")
 _MOST_PARTS: Final = 3
 _COSTS: Final = "_sqlx_costs"
 _VARIABLE: Final = re.compile(r"\$\{(?:(?:spark|sparkconf|hivevar|hiveconf):)?([^}:]+)\}")
-#: The view of a temporary definition: its text carries what it is, and the server shows nobody the text of such a view.
+#: A temporary view that we make. Its text says what it stands for, and the server shows nobody the text of such a view.
 _DEFINING: Final = re.compile(
-    r"(CREATE (?:OR REPLACE )?TEMPORARY VIEW (?:`[^`]*`)+) AS (SELECT /\* sqlx:.*)", re.DOTALL
+    r"(CREATE (?:OR REPLACE )?TEMPORARY VIEW (?:`[^`]*`)+) AS ((?:SELECT|WITH|FROM|\().*)", re.DOTALL
 )
 #: So its first column says which text it was, in a comment, and the texts are kept here.
 _MARK: Final = re.compile(r"sqlx ([0-9a-f]{12})")
@@ -75,19 +75,34 @@ class ConnectEngine:
         """A statement of Spark's own, past what `sqlx.enable` has put before it."""
         self.fresh()
         defining = _DEFINING.fullmatch(sql)
-        return self._run(self._marked(defining[1], defining[2]) if defining is not None else sql)
+        return self._run(sql) if defining is None else self.create_view(defining[1], defining[2])
+
+    def create_view(self, head: str, query: str) -> DataFrame:
+        """Make a temporary view whose text is known afterwards.
+
+        Args:
+            head: ``CREATE … TEMPORARY VIEW name``, without columns.
+            query: its query.
+        """
+        columns = [_quoted(name) for name in self.query(query).schema.names]
+        if not columns:
+            return self._run(f"{head} AS {query}")
+        columns[0] += f" COMMENT '{self._mark(query)}'"
+        return self._run(f"{head} ({', '.join(columns)}) AS {query}")
+
+    def with_text(self, frame: DataFrame, query: str) -> DataFrame:
+        """A frame that is to be a temporary view whose text is known afterwards."""
+        names = frame.columns
+        return frame.withMetadata(names[0], {"comment": self._mark(query)}) if names else frame
+
+    def _mark(self, text: str) -> str:
+        mark = uuid.uuid4().hex[:12]
+        self._texts[mark] = text
+        return f"sqlx {mark}"
 
     def _run(self, sql: str) -> DataFrame:
         found: DataFrame = type(self.spark).sql(self.spark, sql)
         return found
-
-    def _marked(self, head: str, query: str) -> str:
-        """The view of a definition whose first column says which of our texts it has."""
-        mark = uuid.uuid4().hex[:12]
-        self._texts[mark] = query
-        first, *others = [_quoted(name) for name in self.query(query).schema.names]
-        columns = ", ".join([f"{first} COMMENT 'sqlx {mark}'", *others])
-        return f"{head} ({columns}) AS {query}"
 
     def query(self, sql: str, relations: Mapping[str, DataFrame | str] | None = None) -> DataFrame:
         """A query that takes along what it reads by name."""
