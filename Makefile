@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check lint spark compat test-compat test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -19,9 +19,9 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: check fast spark kafka compat ## all that CI checks, in about 20 minutes on 2 cores
+test: check fast spark kafka compat connect ## all that CI checks, in about 20 minutes on 2 cores
 
-test-all: check fast docs test-compat test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
+test-all: check fast docs test-compat test-connect test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
 	SQLX_ALL_ORDERS=1 $(BIN)/pytest tests/properties/test_corrections.py
 	@$(BIN)/python .ci/compile_pyspark.py
 	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta"
@@ -47,6 +47,13 @@ spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat
 	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics tests/properties/test_chains.py
+
+connect: setup ## a client of Spark Connect without Java, and a stock server of 4.2: bounded cases, definitions, errors
+	@.ci/setup-connect
+	SQLX_TEST_REMOTE=1 .venv-connect/bin/python -m pytest -n 2 --dist load -m "$(GATE)" $(ARGS) tests/connect tests/semantics -k "connect or test_batch"
+
+test-connect: GATE = not dbt
+test-connect: connect ## the same with every bounded case
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat

@@ -23,7 +23,6 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.errors.exceptions.base import ParseException
 from pyspark.sql.types import DataType, StructType
 
-import udtf
 from udtf.engine.asking import probing
 from udtf.engine.engine import NO_ESTIMATE, SESSION_CATALOG, Relation
 from udtf.engine.plan_text import PlanText, compared_type_in
@@ -356,7 +355,7 @@ def _archive() -> Path:
     """The package of the workers as a zip file, which Python imports from; its name says what is in it."""
     folder = Path(tempfile.mkdtemp(prefix="sqlx-code-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    home = Path(udtf.__file__).parent
+    home = Path(__file__).parents[1]
     files = sorted(home.rglob("*.py"))
     contents = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     path = folder / f"sqlx_udtf_{contents}.zip"
