@@ -31,13 +31,12 @@ from sqlx.spark.binder import SparkBinder
 from sqlx.sql.definitions import Statement
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import LexicalError, Span, Token, tokenize
+from sqlx.streaming.start import STREAMING_TABLES
 from udtf.engine.connect import ConnectEngine
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
-
-    from sqlx.spark.stream import LiveQuery
 
 _STATEMENTS: Final = "_sqlx_statements"
 _FUNCTIONS: Final = ("as_of", "deduplicate")
@@ -231,14 +230,7 @@ class RemoteStatements(SessionStatements):
         """Streaming tables are another session's here, which looks after them itself."""
 
     def _carry_out(self, running: Statement, text: str) -> Rewritten:
-        raise self._refused("streaming tables", text)
-
-    def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:
-        raise self._refused("live queries (STREAM)", text)
-
-    def live(self, statement: Any, tasks: int) -> LiveQuery:
-        """A live query cannot be lowered here."""
-        raise self._refused("streaming tables", statement.text)
+        raise self._refused(STREAMING_TABLES, text)
 
     def _state(self, name: str, text: str, span: Span) -> str:
         raise UnsupportedError("UNSUPPORTED.CONNECT", text, span.pair, what="the state of a streaming query")

@@ -216,7 +216,7 @@ def put_together(rows: DataFrame, result: Result) -> DataFrame:
     flat = rows.select(shown, *[F.col(f"{ROW}.{name}").alias(carried[name]) for name in fields])
     first, *rest = flat.schema.fields
     found = StructType([*(StructField(side, first.dataType) for side in SIDES), *rest])
-    updates = flat.mapInArrow(paired, found)
+    updates = engine_of(flat.sparkSession).live_rows(flat, paired, found)
     row = F.coalesce(*[F.col(side) for side in SIDES])
     keys = {f"__k{name[1:]}": F.col(f"__{name}") for name in fields if name.startswith("u")}
     dropped = ["__only", *(f"__{name}" for name in fields if name.startswith("u"))]
@@ -740,7 +740,8 @@ def _making(
 
 def _standing_in(rows: DataFrame | HandedOver, schema: StructType) -> DataFrame:
     """A live frame of which only the columns are asked for."""
-    return (rows.fat if isinstance(rows, HandedOver) else rows).mapInArrow(_nothing, schema)
+    live = rows.fat if isinstance(rows, HandedOver) else rows
+    return engine_of(live.sparkSession).live_rows(live, _nothing, schema)
 
 
 def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

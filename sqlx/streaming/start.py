@@ -36,6 +36,7 @@ from sqlx.streaming.sinks import (
 )
 from sqlx.streaming.tables import Folder, StreamTable, TableName, columns_of, qualified
 from sqlx.streaming.upsert import FileVersions, check_upsert, is_upsert, table_schema, upsert_sink
+from udtf.engine import is_remote
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ def _same(batch: DataFrame) -> DataFrame:
     return batch
 
 
+#: What a client of Spark Connect cannot start.
+STREAMING_TABLES = "streaming tables; a query that reads a STREAM can be started with writeStream of its DataFrame"
 _LOOK_SECONDS = 0.02
 _CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")
 
@@ -232,6 +235,9 @@ class Starter:
     location: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
+        if is_remote(self.spark):
+            span = self.statement.span("NAME")
+            raise UnsupportedError("UNSUPPORTED.CONNECT", self.statement.text, span, what=STREAMING_TABLES)
         self.name: TableName = qualified(self.spark, self.statement.name)
         self.is_upsert = self.preview is None and is_upsert(self.statement)
         self.table = StreamTable(self.spark, self.name)

@@ -197,7 +197,6 @@ def test_errors_have_carets(session: SparkSession, text: str, says: list[str]) -
     [
         (f"CREATE STREAMING TABLE t AS {JOIN}", "streaming tables"),
         ("SHOW STREAMING QUERIES", "streaming tables"),
-        (JOIN.replace("FROM orders", "FROM STREAM rates"), "live queries"),
         (f"CREATE VIEW connect_view AS {JOIN}", "a view for other sessions"),
         (f"CREATE GLOBAL TEMPORARY VIEW connect_view AS {JOIN}", "a view for other sessions"),
         (f"CREATE TEMPORARY FUNCTION f() RETURNS TABLE(id INT, rate INT) RETURN {JOIN}", "a function"),
@@ -215,6 +214,58 @@ def test_what_a_stock_server_cannot_is_refused_by_name(session: SparkSession, te
 def test_frames_are_no_arguments_of_temporal_statements(session: SparkSession) -> None:
     with pytest.raises(TemporalSqlError, match="make temporary views of them"):
         session.sql(JOIN, frame=session.range(1))
+
+
+@pytest.fixture
+def live(session: SparkSession) -> Iterator[SparkSession]:
+    """Permanent definitions to put rows into."""
+    session.sql("CREATE STREAM live_orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts")
+    session.sql("CREATE VERSIONED TABLE live_rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts")
+    session.conf.set("sqlx.tasks", "2")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    yield session
+    session.sql("DROP STREAM live_orders")
+    session.sql("DROP VERSIONED TABLE live_rates")
+
+
+LIVE = "SELECT o.id, r.rate FROM STREAM live_orders o LEFT JOIN live_rates r AS OF o.ts ON o.ccy = r.ccy"
+
+
+def taken(session: SparkSession, text: str, checkpoint: Path) -> list[tuple[Any, ...]]:
+    """Run a live query over what is there that it has not seen; all that it has given since it began."""
+    frame = session.sql(text)
+    assert frame.isStreaming
+    sink = frame.writeStream.format("parquet").option("checkpointLocation", str(checkpoint / "checkpoint"))
+    query = sink.trigger(availableNow=True).start(str(checkpoint / "rows"))
+    assert query.awaitTermination(120)
+    return sorted((tuple(row) for row in session.read.parquet(str(checkpoint / "rows")).collect()), key=str)
+
+
+def test_a_live_join_goes_on_after_a_restart(live: SparkSession, tmp_path: Path) -> None:
+    live.sql("INSERT INTO live_rates VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00')")
+    live.sql("INSERT INTO live_orders VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:05:00')")
+    assert taken(live, LIVE, tmp_path) == [(1, 110)]
+    live.sql("INSERT INTO live_rates VALUES ('EUR', 120, TIMESTAMP'2026-01-01 10:10:00')")
+    assert taken(live, LIVE, tmp_path) == [(1, 110)]
+    live.sql(
+        "INSERT INTO live_orders VALUES (2, 'EUR', TIMESTAMP'2026-01-01 10:09:00'),"
+        " (3, 'EUR', TIMESTAMP'2026-01-01 10:11:00'), (4, 'USD', TIMESTAMP'2026-01-01 10:11:00')"
+    )
+    assert taken(live, LIVE, tmp_path) == [(1, 110), (2, 110), (3, 120), (4, None)]
+
+
+def test_other_live_operators(live: SparkSession, tmp_path: Path) -> None:
+    live.sql(
+        "INSERT INTO live_orders VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:00:00'),"
+        " (1, 'EUR', TIMESTAMP'2026-01-01 10:01:00'), (2, 'EUR', TIMESTAMP'2026-01-01 12:00:00')"
+    )
+    once = "SELECT id, ccy FROM STREAM live_orders DEDUPLICATE WITHIN INTERVAL '1' HOUR BY (id)"
+    assert taken(live, once, tmp_path / "once") == [(1, "EUR"), (2, "EUR")]
+    windows = (
+        "SELECT ccy, count(*) AS n FROM STREAM live_orders GROUP BY ccy, window(ts, '1 hour')"
+        " GRACE PERIOD INTERVAL '0' SECONDS EMIT FINAL"
+    )
+    assert taken(live, windows, tmp_path / "windows") == [("EUR", 2)]
 
 
 def test_the_command_line(spark: SparkSession, tmp_path: Path) -> None:

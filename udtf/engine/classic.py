@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -14,13 +16,14 @@ from pyspark.sql.types import DataType, StructType
 from udtf.engine.engine import SESSION_CATALOG, Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 _SEPARATOR = "\x01"
 _MOST_PARTS = 3
+_renaming = RLock()
 _AS_IT_IS = re.compile(r"(?P<source>(?P<name>\w+)#\d+)L?")
 _COLUMN = re.compile(r"(?P<source>\S+#\d+)L? AS (?P<name>\w+)#\d+L?")
 
@@ -273,6 +276,26 @@ class ClassicEngine:
     def ship(self, path: Path) -> None:
         """Bring a file to every worker."""
         self.spark.sparkContext.addFile(str(path))
+
+    @contextmanager
+    def worker_environment(self, wanted: Mapping[str, str], own: Mapping[str, str]) -> Iterator[None]:
+        """Spark pools idle Python workers by their environment."""
+        context = self.spark.sparkContext
+        with _renaming:  # another thread may be walking over the environment: it is replaced, never changed
+            before = context.environment
+            context.environment = {**wanted, **before, **own}
+            try:
+                yield
+            finally:
+                context.environment = before
+
+    def stateful(self, processor: Any) -> Any:
+        """As it is: the workers have our package."""
+        return processor
+
+    def live_rows(self, frame: DataFrame, make: Callable[[Any], Any], schema: StructType | str) -> DataFrame:
+        """What a function makes of the batches of a live frame."""
+        return frame.mapInArrow(make, schema)
 
     def tag(self, name: str) -> None:
         """Give a name to the jobs of this thread: streams that run beside have others."""

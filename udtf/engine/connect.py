@@ -7,15 +7,10 @@ expressions do in a JVM. Answers are kept for one statement (`fresh`): other ses
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import json
 import re
-import shutil
-import tempfile
 import uuid
-import zipfile
-from functools import cache
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,9 +21,11 @@ from pyspark.sql.types import DataType, StructType
 from udtf.engine.asking import probing
 from udtf.engine.engine import NO_ESTIMATE, SESSION_CATALOG, Relation
 from udtf.engine.plan_text import PlanText, compared_type_in
+from udtf.engine.shipping import archive, carried_function, carried_processor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -248,8 +245,21 @@ class ConnectEngine:
     def ship_code(self) -> None:
         """Bring what workers run to them, once a session: they need not have heard of us."""
         if not self._has_code:
-            self.spark.addArtifacts(str(_archive()), pyfile=True)
+            self.spark.addArtifacts(str(archive()), pyfile=True)
             self._has_code = True
+
+    def worker_environment(self, wanted: Mapping[str, str], own: Mapping[str, str]) -> AbstractContextManager[None]:
+        """The server sets the environment of its workers: they are one pool."""
+        del wanted, own
+        return nullcontext()
+
+    def stateful(self, processor: Any) -> Any:
+        """With all the code that it needs."""
+        return carried_processor(processor)
+
+    def live_rows(self, frame: DataFrame, make: Callable[[Any], Any], schema: StructType | str) -> DataFrame:
+        """What a function makes of the batches of a live frame; it brings its code along."""
+        return frame.mapInArrow(carried_function(make), schema)
 
     def tag(self, name: str) -> None:
         """Give a name to the operations of this thread."""
@@ -348,21 +358,6 @@ class ConnectEngine:
 
     def delete_at_end(self, path: str) -> None:
         """A client cannot: the files stay in the warehouse of the server."""
-
-
-@cache
-def _archive() -> Path:
-    """The package of the workers as a zip file, which Python imports from; its name says what is in it."""
-    folder = Path(tempfile.mkdtemp(prefix="sqlx-code-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    home = Path(__file__).parents[1]
-    files = sorted(home.rglob("*.py"))
-    contents = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    path = folder / f"sqlx_udtf_{contents}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            archive.write(file, str(Path(home.name, file.relative_to(home))))
-    return path
 
 
 def _plan(frame: Any) -> Any:

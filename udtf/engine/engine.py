@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 #: Spark multiplies the sizes of what is joined and gives 2**63 - 1 where it knows nothing: this large means nothing.
 NO_ESTIMATE = 10**13
@@ -163,6 +164,23 @@ class Engine(Protocol):
 
     def ship(self, path: Path) -> None:
         """Bring a file to every worker, which finds it with ``SparkFiles.get`` by its name."""
+        ...
+
+    def worker_environment(self, wanted: Mapping[str, str], own: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Within it functions are made whose Python workers have an environment, and so a pool, of their own.
+
+        Args:
+            wanted: variables where the session sets none.
+            own: variables in any case.
+        """
+        ...
+
+    def stateful(self, processor: Any) -> Any:
+        """A processor of live rows as it has to be sent to the workers."""
+        ...
+
+    def live_rows(self, frame: DataFrame, make: Callable[[Any], Any], schema: StructType | str) -> DataFrame:
+        """What a function of the workers makes of the batches of a live frame."""
         ...
 
     def tag(self, name: str) -> None:

@@ -8,16 +8,15 @@ fat frame -> observe (metrics); -> where kind = 'rows' -> mapInArrow: unpack -> 
 from __future__ import annotations
 
 import hashlib
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from udtf.engine import engine_of
 from udtf.spark.tasks import key_hash
 from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.log import Head
@@ -161,7 +160,6 @@ _ALLOCATING: Final = {
     "MALLOC_TOP_PAD_": str(16 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-_renaming = RLock()
 #: Side, source partition, number within it, blob.
 _Packed = tuple[int, int, int, bytes]
 
@@ -209,28 +207,14 @@ def stream_operator(inputs: Sequence[DataFrame | HandedOver], spec: StreamSpec) 
         for side, given in enumerate(hashed)
     ]
     union = packed[0] if len(packed) == 1 else packed[0].union(packed[1])
-    processor = _TaskProcessor(spec, tuple(frame.schema for frame in hashed))
-    with _workers_of_their_own(union):
+    engine = engine_of(union.sparkSession)
+    processor = engine.stateful(_TaskProcessor(spec, tuple(frame.schema for frame in hashed)))
+    # What packs and unpacks shall not take the workers with states; their memory is settled there, too.
+    with engine.worker_environment(_ALLOCATING, {_POOL: "states"}):
         answered_as = _ANSWERED if spec.hands_over is None else _HANDED_OVER
         clock = "None" if spec.idle_ms is None else "ProcessingTime"
         answered = union.groupBy("slot").transformWithStateInPandas(processor, answered_as, "Append", clock)
     return answered.observe(spec.operator, *_observed(spec))
-
-
-@contextmanager
-def _workers_of_their_own(frame: DataFrame) -> Iterator[None]:
-    """Spark pools idle Python workers by their environment: what packs and unpacks shall not take those with states.
-
-    Their memory is settled there, too; what the session sets itself stands.
-    """
-    context = frame.sparkSession.sparkContext
-    with _renaming:  # another thread may be walking over the environment: it is replaced, never changed
-        before = context.environment
-        context.environment = {**_ALLOCATING, **before, _POOL: "states"}
-        try:
-            yield
-        finally:
-            context.environment = before
 
 
 def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:
@@ -252,7 +236,7 @@ class Made:
 
     def frame(self, schema: StructType) -> DataFrame:
         """The rows."""
-        return self.source.mapInArrow(self.make, schema)
+        return engine_of(self.source.sparkSession).live_rows(self.source, self.make, schema)
 
 
 def unpacking(fat: DataFrame, kind: str, names: Sequence[str]) -> Made:
@@ -261,7 +245,7 @@ def unpacking(fat: DataFrame, kind: str, names: Sequence[str]) -> Made:
 
 
 def _packed(frame: DataFrame, side: int, tasks: int) -> DataFrame:
-    return frame.mapInArrow(partial(_pack_partition, side, slots(tasks)), _PACKED)
+    return engine_of(frame.sparkSession).live_rows(frame, partial(_pack_partition, side, slots(tasks)), _PACKED)
 
 
 def _observed(spec: StreamSpec) -> list[Column]:

@@ -1,0 +1,104 @@
+"""How the code of the workers reaches those that do not have it: as an archive, or inside of what Spark sends them."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+
+#: Functions of live queries bring their code along. The workers of a live query look for what came with the session in
+#: the wrong folder (Spark 4.2), and the process beside the driver that looks at a processor before a query with state
+#: starts is not given it at all. It is text here, since what is of a module would travel as the name of that module.
+_CARRIERS = """
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+def unpacked(carried, name, archive):
+    import importlib.util, os, pickle, stat, sys, tempfile, uuid
+
+    if importlib.util.find_spec("udtf") is None:
+        folder = os.path.join(tempfile.gettempdir(), f"sqlx-code-{os.getuid()}")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise OSError(f"{folder} is not a private directory of this user")
+        path = os.path.join(folder, name)
+        if not os.path.exists(path):
+            draft = f"{path}.{uuid.uuid4().hex}"
+            with open(draft, "wb") as out:
+                out.write(archive)
+            os.replace(draft, path)
+        sys.path.insert(0, path)
+    return pickle.loads(carried)
+
+def carrying(*carried):
+    def carrier(batches):
+        return unpacked(*carried)(batches)
+
+    return carrier
+
+class Carrier(StatefulProcessor):
+    def __init__(self, *carried):
+        self.carried = carried
+
+    def init(self, handle):
+        self.real = unpacked(*self.carried)
+        self.real.init(handle)
+
+    def handleInputRows(self, key, rows, timerValues):
+        return self.real.handleInputRows(key, rows, timerValues)
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        return self.real.handleExpiredTimer(key, timerValues, expiredTimerInfo)
+
+    def close(self):
+        self.real.close()
+"""
+
+
+@cache
+def archive() -> Path:
+    """The package of the workers as a zip file, which Python imports from; its name says what is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="sqlx-code-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    home = Path(__file__).parents[1]
+    files = sorted(home.rglob("*.py"))
+    contents = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    path = folder / f"sqlx_udtf_{contents}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in files:
+            packed.write(file, str(Path(home.name, file.relative_to(home))))
+    return path
+
+
+def carried_processor(processor: Any) -> Any:
+    """A processor of ours in one that needs nothing of ours where it is unpacked.
+
+    Args:
+        processor: a `StatefulProcessor`.
+    """
+    return _carriers()["Carrier"](*_carried(processor))
+
+
+def carried_function(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same of a function over batches."""
+    found: Callable[[Any], Any] = _carriers()["carrying"](*_carried(function))
+    return found
+
+
+def _carriers() -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "__main__"}  # what is of no module that could be imported travels whole
+    exec(_CARRIERS, space)
+    return space
+
+
+def _carried(ours: Any) -> tuple[bytes, str, bytes]:
+    path = archive()
+    return cloudpickle.dumps(ours), path.name, path.read_bytes()  # type: ignore[no-untyped-call]
