@@ -272,7 +272,7 @@ def lower_operators(plan: Plan, spark: SparkSession, analyzed: Mapping[str, Data
     """
     frames: dict[str, DataFrame] = {}
     if plan.operators():
-        check_workers(spark, is_live=False)
+        check_workers(spark)
     for node in plan.operators():
         run = function_of(node, "batch")
         frames[node.name] = run(node, *(frame(side, spark, frames, analyzed) for side in node.inputs))

@@ -447,7 +447,7 @@ class StreamLowering:
         """All operators, inputs first, then the query around them."""
         operators = self.plan.operators()
         if operators:
-            check_workers(self.spark, is_live=True)
+            check_workers(self.spark)
         kept = {table.name for node in operators for table in _kept_tables(node) if table is not None}
         for node in operators:
             if node.name not in kept or len(self._readers(node)) > 1:

@@ -20,15 +20,14 @@ from udtf.engine import engine_of, is_remote
 from udtf.engine.java import Py4JJavaError
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 #: So many workers are asked at most: they are alike but for a node that was set up otherwise.
 _MOST_ASKED: Final = 64
 #: What is shipped to a worker cannot import anything of ours, so it travels as text.
 _LOOK: Final = """
-def look(_rows):
-    import importlib.metadata, importlib.util, socket, sys
+def look(_):
+    import importlib.metadata, importlib.util, json, socket, sys
     from pyspark import SparkFiles
     found = {}
     for name in ("udtf", "pyarrow", "pandas", "numpy", "numba"):
@@ -44,11 +43,7 @@ def look(_rows):
     places = [] if udtf is None else [udtf.origin or "", *(udtf.submodule_search_locations or [])]
     shipped = any(place.startswith(SparkFiles.getRootDirectory()) for place in places)
     missing = [name for name, spec in found.items() if spec is None]
-    yield socket.gethostname(), sys.executable, version, ", ".join(missing), shipped
-
-def tell(row):
-    import json
-    return json.dumps(list(look([row])))
+    return json.dumps([socket.gethostname(), sys.executable, version, ", ".join(missing), shipped])
 """
 _asked: WeakKeyDictionary[Any, list[Worker]] = WeakKeyDictionary()
 
@@ -62,7 +57,7 @@ class Worker:
         python: its interpreter.
         version: of this package, as it was installed there; "" where it was not installed.
         missing: the packages that it lacks.
-        is_shipped: ours came along with the job (``--py-files``).
+        is_shipped: ours came along, with the job (``--py-files``) or because it was missing.
     """
 
     host: str
@@ -72,72 +67,57 @@ class Worker:
     is_shipped: bool
 
 
-def check_workers(spark: SparkSession, *, is_live: bool) -> None:
-    """Ask the workers of a cluster, once a session, whether they have what operators need.
+def check_workers(spark: SparkSession) -> None:
+    """Ask the workers of a cluster, or behind Spark Connect, once whether they have what operators need.
 
-    Args:
-        spark: the session.
-        is_live: whether live operators are to run there: Spark does not give them what came with the job.
+    Our own code is brought to those that lack it.
 
     Raises:
-        RunError: `WORKERS.NO_ANSWER`, `WORKERS.PACKAGE_MISSING`, `WORKERS.OTHER_VERSION`, `WORKERS.SHIPPED`.
+        RunError: `WORKERS.NO_ANSWER`, `WORKERS.PACKAGE_MISSING`, `WORKERS.OTHER_VERSION`.
     """
-    if is_remote(spark):
-        _check_remote(spark)
+    owner = spark if is_remote(spark) else spark.sparkContext
+    if owner is not spark and str(spark.sparkContext.master).split("[", maxsplit=1)[0] == "local":
         return
-    context = spark.sparkContext
-    if str(context.master).split("[", maxsplit=1)[0] == "local":
-        return
-    if context not in _asked:
-        _asked[context] = _ask(context)
-    for worker in _asked[context]:
-        check_worker(worker, is_live=is_live)
+    if owner not in _asked:
+        _asked[owner] = _with_code(spark)
+    if any(worker.is_shipped for worker in _asked[owner]):
+        engine_of(spark).carry_code()
+    for worker in _asked[owner]:
+        check_worker(worker)
 
 
-def _ask(context: SparkContext) -> list[Worker]:
+def _with_code(spark: SparkSession) -> list[Worker]:
+    """What workers say of themselves, once our code has been brought to those that lack it."""
+    if is_remote(spark):  # a stock server has never heard of us
+        engine_of(spark).ship_code()
+        return _ask(spark)
+    found = _ask(spark)
+    if not any("udtf" in worker.missing.split(", ") for worker in found):
+        return found
+    engine_of(spark).ship_code()
+    return _ask(spark)
+
+
+def _ask(spark: SparkSession) -> list[Worker]:
     """What a worker for each core says.
 
     Raises:
         RunError: `WORKERS.NO_ANSWER`.
     """
+    from pyspark.sql import functions as F
+
     space: dict[str, Any] = {}
     exec(_LOOK, space)
-    places = min(context.defaultParallelism, _MOST_ASKED)
+    places = min(engine_of(spark).cores, _MOST_ASKED)
     try:
-        found = context.parallelize(range(places), places).mapPartitions(space["look"]).collect()
+        told = spark.range(0, places, 1, places).select(F.udf(space["look"])("id")).collect()
     except (Py4JJavaError, PySparkException) as error:
         reason = str(message_of(error)).splitlines()[0].rstrip(".")
         raise RunError("WORKERS.NO_ANSWER", reason=reason) from None
-    return sorted({Worker(*one) for one in found})
+    return sorted({Worker(*json.loads(text)) for (text,) in told})
 
 
-def _check_remote(spark: SparkSession) -> None:
-    """Bring our code to the workers behind Spark Connect, and ask one for each core what else it has; once a session.
-
-    Raises:
-        RunError: see `check_workers`.
-    """
-    if spark in _asked:
-        return
-    from pyspark.sql import functions as F
-
-    engine: Any = engine_of(spark)
-    engine.ship_code()
-    space: dict[str, Any] = {}
-    exec(_LOOK, space)
-    places = min(engine.cores, _MOST_ASKED)
-    try:
-        told = spark.range(0, places, 1, places).select(F.udf(space["tell"])("id")).collect()
-    except PySparkException as error:
-        reason = str(message_of(error)).splitlines()[0].rstrip(".")
-        raise RunError("WORKERS.NO_ANSWER", reason=reason) from None
-    found = sorted({Worker(*one) for (text,) in told for one in json.loads(text)})
-    for worker in found:
-        check_worker(worker, is_live=False)
-    _asked[spark] = found
-
-
-def check_worker(worker: Worker, *, is_live: bool) -> None:
+def check_worker(worker: Worker) -> None:
     """Refuse a worker that cannot run operators.
 
     Raises:
@@ -148,5 +128,3 @@ def check_worker(worker: Worker, *, is_live: bool) -> None:
         raise RunError("WORKERS.PACKAGE_MISSING", missing=worker.missing, place=place, version=__version__)
     if worker.version and not worker.is_shipped and worker.version != __version__:
         raise RunError("WORKERS.OTHER_VERSION", found=worker.version, place=place, version=__version__)
-    if worker.is_shipped and is_live:
-        raise RunError("WORKERS.SHIPPED", place=place, version=__version__)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from udtf.engine.engine import SESSION_CATALOG, Relation
+from udtf.engine.shipping import archive, carried_function, carried_processor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ class ClassicEngine:
         self.spark = spark
         #: Spark's own parser: what is asked here is plain SQL, and the way through ours would be a detour.
         self.parser: Any = None
+        self._carries = False
 
     # what the JVM has
 
@@ -290,12 +292,12 @@ class ClassicEngine:
                 context.environment = before
 
     def stateful(self, processor: Any) -> Any:
-        """As it is: the workers have our package."""
-        return processor
+        """As it is where the workers have our package."""
+        return carried_processor(processor) if self._carries else processor
 
     def live_rows(self, frame: DataFrame, make: Callable[[Any], Any], schema: StructType | str) -> DataFrame:
         """What a function makes of the batches of a live frame."""
-        return frame.mapInArrow(make, schema)
+        return frame.mapInArrow(carried_function(make) if self._carries else make, schema)
 
     def tag(self, name: str) -> None:
         """Give a name to the jobs of this thread: streams that run beside have others."""
@@ -317,6 +319,14 @@ class ClassicEngine:
             return sum(done for done, _ in stages.values()), sum(tasks for _, tasks in stages.values())
 
         return look
+
+    def ship_code(self) -> None:
+        """Bring what workers run to them with every job from now on."""
+        self.spark.sparkContext.addPyFile(str(archive()))
+
+    def carry_code(self) -> None:
+        """Let the functions of live queries bring their code along."""
+        self._carries = True
 
     # the catalog
 

@@ -166,6 +166,14 @@ class Engine(Protocol):
         """Bring a file to every worker, which finds it with ``SparkFiles.get`` by its name."""
         ...
 
+    def ship_code(self) -> None:
+        """Bring what workers run to those that do not have it, for bounded queries."""
+        ...
+
+    def carry_code(self) -> None:
+        """Let the functions of live queries bring their code along: Spark gives their workers nothing that was shipped."""
+        ...
+
     def worker_environment(self, wanted: Mapping[str, str], own: Mapping[str, str]) -> AbstractContextManager[None]:
         """Within it functions are made whose Python workers have an environment, and so a pool, of their own.
 

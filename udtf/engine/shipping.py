@@ -14,16 +14,18 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-#: Functions of live queries bring their code along. The workers of a live query look for what came with the session in
-#: the wrong folder (Spark 4.2), and the process beside the driver that looks at a processor before a query with state
-#: starts is not given it at all. It is text here, since what is of a module would travel as the name of that module.
+#: Functions of live queries bring their code along. The workers of a live query look for what came with a session in the
+#: wrong folder (Spark 4.2), and neither those with state nor the process beside the driver that looks at a processor
+#: before its query starts are given what came with a job or a session at all. It is text here, since what is of a module would travel as the name of that module.
 _CARRIERS = """
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 def unpacked(carried, name, archive):
-    import importlib.util, os, pickle, stat, sys, tempfile, uuid
+    import os, pickle, stat, sys, tempfile, uuid
 
-    if importlib.util.find_spec("udtf") is None:
+    try:
+        import udtf
+    except ImportError:
         folder = os.path.join(tempfile.gettempdir(), f"sqlx-code-{os.getuid()}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.lstat(folder)
