@@ -1,6 +1,7 @@
 """What the product asks of an engine: one interface, and the two that answer it, a JVM and Spark Connect.
 
 Nothing outside of this folder looks behind a session or a DataFrame of PySpark's to plan a bounded query.
+Why so: docs/design/20261125_engine.md.
 """
 
 from __future__ import annotations

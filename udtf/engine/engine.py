@@ -171,7 +171,7 @@ class Engine(Protocol):
         ...
 
     def carry_code(self) -> None:
-        """Let the functions of live queries bring their code along: Spark gives their workers nothing that was shipped."""
+        """Let the functions of live queries bring their code along: Spark gives their workers nothing of the job's."""
         ...
 
     def worker_environment(self, wanted: Mapping[str, str], own: Mapping[str, str]) -> AbstractContextManager[None]:

@@ -14,9 +14,10 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-#: Functions of live queries bring their code along. The workers of a live query look for what came with a session in the
-#: wrong folder (Spark 4.2), and neither those with state nor the process beside the driver that looks at a processor
-#: before its query starts are given what came with a job or a session at all. It is text here, since what is of a module would travel as the name of that module.
+#: Functions of live queries bring their code along. The workers of a live query look for what came with a session in
+#: the wrong folder (Spark 4.2); those with state, and the process beside the driver that looks at a processor before
+#: its query starts, are given nothing that came with a job or a session at all.
+#: It is text here, since what is of a module would travel as the name of that module.
 _CARRIERS = """
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
