@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import udtf
 from sqlx.connectors.jars import CONF, connector_conf
+from sqlx.sessions.defaults import DEFAULTS
 from sqlx.sessions.hook import ExtensionsFunction, FrontEnd
 from sqlx.sessions.java import use_java
 from sqlx.sessions.statements import SessionStatements
@@ -21,19 +22,9 @@ from sqlx.sessions.statements import SessionStatements
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+_OF_THE_DRIVER = {"spark.sql.execution.arrow.pyspark.enabled": "true", "spark.ui.showConsoleProgress": "false"}
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
-_DEFAULTS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # With a bound in bytes Spark adds up the sizes of all columns for every row that it writes, a fifth of the time
-    # of a deduplication: batches are bounded by rows only, few enough for rows of many kilobytes.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-    # Spark's own default, INT96, is deprecated: dear to write, and without the statistics by which readers skip.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.ui.showConsoleProgress": "false",
-}
 
 
 def session(app: str, master: str, conf: Mapping[str, str], warehouse: str | None) -> SparkSession:
@@ -43,7 +34,7 @@ def session(app: str, master: str, conf: Mapping[str, str], warehouse: str | Non
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {**_DEFAULTS, **_warehouse(warehouse), **conf}
+    settings = {**DEFAULTS, **_OF_THE_DRIVER, **_warehouse(warehouse), **conf}
     settings |= connector_conf(settings)
     settings.pop(CONF, None)  # Spark would warn of a setting that is not its own
     others = settings.pop("spark.sql.extensions", "")

@@ -23,6 +23,7 @@ from catalog.statements import NOTHING, literal
 from sqlx.bind.reads import names_versions
 from sqlx.errors import RunError, UnsupportedError
 from sqlx.plan.nodes import Plan
+from sqlx.sessions.defaults import DEFAULTS
 from sqlx.sessions.script import is_script
 from sqlx.sessions.statements import PutIn, Rewritten, SessionStatements, may_be_ours, named_values, positional_values
 from sqlx.sessions.stored import StoredHead, stored_head
@@ -42,11 +43,6 @@ _STATEMENTS: Final = "_sqlx_statements"
 _FUNCTIONS: Final = ("as_of", "deduplicate")
 _SECONDS_TO_ANSWER: Final = 10
 _PORT: Final = 15002
-_DEFAULTS: Final = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-}
 _TEMPORARY_VIEW: Final = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+VIEW\b", re.IGNORECASE)
 _log = logging.getLogger("sqlx")
 
@@ -63,7 +59,7 @@ def session(app: str, url: str, conf: Mapping[str, str]) -> SparkSession:
     _knock(url)
     _name_main_module()
     builder = SparkSession.builder.appName(app).remote(url)
-    settings = {**_DEFAULTS, **conf}
+    settings = {**DEFAULTS, **conf}
     for name, value in settings.items():
         builder = builder.config(name, value)
     made = enable(builder.getOrCreate())
