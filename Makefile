@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka docs complete bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -81,6 +81,10 @@ docs: setup ## the documentation as a site, in site/; broken links, pages not li
 
 complete: setup ## write what golden tests got into their files; review the diff
 	$(BIN)/pytest --complete $(TESTS)
+
+bench-connect: setup ## AS OF joins from a client of Spark Connect beside a session with a JVM (ARGS=--quick)
+	@.ci/setup-connect
+	$(BIN)/python -m benchmarks.connect $(ARGS)
 
 bench-as-of: setup ## AS OF joins side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.as_of_join $(ARGS)
