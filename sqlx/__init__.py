@@ -28,7 +28,7 @@ __all__ = ["__version__", "enable", "explain", "plot", "session"]
 
 def session(
     app: str = "sqlx",
-    master: str = "local[*]",
+    master: str | None = None,
     conf: Mapping[str, str] | None = None,
     warehouse: str | None = None,
     remote: str | None = None,

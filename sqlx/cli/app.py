@@ -52,6 +52,10 @@ Remote = Annotated[
     str,
     typer.Option(metavar="URL", help="Run on this stock server of Spark Connect, sc://HOST:PORT; no Java is needed."),
 ]
+Master = Annotated[
+    str,
+    typer.Option(metavar="URL", help="Run on this cluster, spark://HOST:7077 or yarn; else on this machine alone."),
+]
 Limit = Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to print of a result.")]
 DEFAULT_LIMIT = 20
 
@@ -79,6 +83,7 @@ def run(
     var: Var = [],  # noqa: B006 - typer copies it
     warehouse: Warehouse = None,
     remote: Remote = "",
+    master: Master = "",
     limit: Limit = DEFAULT_LIMIT,
     stream: Annotated[bool, typer.Option("--stream", help="Run streaming tables and the last query live.")] = False,
     checkpoint: Annotated[str, typer.Option(metavar="DIR", help="With --stream: where to go on from.")] = "",
@@ -99,7 +104,7 @@ def run(
         msg = "--checkpoint, --output and --once are for live streams."
         raise CommandError(msg, "Add --stream.")
     scripts = read_scripts(files, var)
-    with started(warehouse, remote=remote) as spark:
+    with started(warehouse, remote=remote, master=master) as spark:
         from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers
 
         if stream:
@@ -110,7 +115,9 @@ def run(
 
 
 @app.command()
-def sql(text: Text = None, warehouse: Warehouse = None, remote: Remote = "", limit: Limit = 20) -> None:
+def sql(
+    text: Text = None, warehouse: Warehouse = None, remote: Remote = "", master: Master = "", limit: Limit = 20
+) -> None:
     """Type SQL at a prompt, or run one text with -e, or a script from standard input.
 
     The prompt has a history, completes keywords and names with Tab, and reads on until a semicolon.
@@ -118,11 +125,11 @@ def sql(text: Text = None, warehouse: Warehouse = None, remote: Remote = "", lim
     if text is None and sys.stdin.isatty():
         from sqlx.cli.shell import interact
 
-        with started(warehouse, remote=remote) as spark:
+        with started(warehouse, remote=remote, master=master) as spark:
             interact(spark, limit)
         return
     script = _text_script(text, "-e") if text is not None else _text_script(sys.stdin.read(), "standard input")
-    with started(warehouse, remote=remote) as spark:
+    with started(warehouse, remote=remote, master=master) as spark:
         run_scripts(spark, [script], limit)
 
 

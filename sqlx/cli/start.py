@@ -22,13 +22,16 @@ _LINES_OF_LOG = 15
 
 
 @contextmanager
-def started(warehouse: Path | None, conf: Mapping[str, str] | None = None, remote: str = "") -> Iterator[SparkSession]:
+def started(
+    warehouse: Path | None, conf: Mapping[str, str] | None = None, remote: str = "", master: str = ""
+) -> Iterator[SparkSession]:
     """A session for one command; it ends with the block.
 
     Args:
         warehouse: the folder of a catalog that stays; None for one that goes with the command.
         conf: further Spark configuration.
         remote: the URL of a server of Spark Connect, in the place of a Spark of our own.
+        master: the URL of a cluster's master; "" is this machine.
 
     Raises:
         CommandError: the folder is a file, a server has its own, or Spark did not start.
@@ -36,9 +39,10 @@ def started(warehouse: Path | None, conf: Mapping[str, str] | None = None, remot
         RunError: the server does not answer.
     """
     if remote:
-        if warehouse is not None:
-            msg = "--remote and --warehouse do not go together."
-            raise CommandError(msg, "The server of Spark Connect has a warehouse of its own.")
+        for option, given in (("--warehouse", warehouse), ("--master", master)):
+            if given:
+                msg = f"--remote and {option} do not go together."
+                raise CommandError(msg, "The server of Spark Connect has a master and a warehouse of its own.")
         _quiet_loggers()
         spark = _connect(remote, conf or {})
         try:
@@ -51,7 +55,7 @@ def started(warehouse: Path | None, conf: Mapping[str, str] | None = None, remot
         raise CommandError(msg)
     _quiet_loggers()
     with tempfile.TemporaryDirectory(prefix="sqlx-", ignore_cleanup_errors=True) as scratch:
-        spark = _start(warehouse, Path(scratch), conf or {})
+        spark = _start(warehouse, Path(scratch), conf or {}, master)
         try:
             yield spark
         finally:
@@ -65,7 +69,7 @@ def _connect(url: str, conf: Mapping[str, str]) -> SparkSession:
         return sessions.session(conf=conf, remote=url)
 
 
-def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str]) -> SparkSession:
+def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str], master: str) -> SparkSession:
     from sqlx.sessions import session as sessions
 
     conf = {"spark.ui.enabled": "false", **further}
@@ -74,7 +78,8 @@ def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str]) ->
     log = scratch / "spark.log"
     try:
         with _stderr_of_children(log), waiting("Starting Spark"):
-            return sessions.session(conf=conf, warehouse=None if warehouse is None else str(warehouse))
+            where = None if warehouse is None else str(warehouse)
+            return sessions.session(conf=conf, warehouse=where, master=master or None)
     except RuntimeError as error:  # PySpark's PySparkRuntimeError: Java ended before it answered
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         raise CommandError("\n".join(["Spark did not start.", *lines[-_LINES_OF_LOG:]])) from error

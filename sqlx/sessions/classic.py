@@ -22,32 +22,47 @@ from sqlx.sessions.statements import SessionStatements
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+_LOCAL = "local[*]"
 _OF_THE_DRIVER = {"spark.sql.execution.arrow.pyspark.enabled": "true", "spark.ui.showConsoleProgress": "false"}
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
 
 
-def session(app: str, master: str, conf: Mapping[str, str], warehouse: str | None) -> SparkSession:
+def session(app: str, master: str | None, conf: Mapping[str, str], warehouse: str | None) -> SparkSession:
     """See `sqlx.sessions.session.session`; finds or brings Java, sets the workers' Python."""
     from pyspark import SparkConf, SparkContext  # a client of Spark Connect has neither
 
-    use_java()
+    submitted = _submitted()
+    if submitted is None:
+        use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {**DEFAULTS, **_OF_THE_DRIVER, **_warehouse(warehouse), **conf}
+    defaults = {**DEFAULTS, **_OF_THE_DRIVER, "spark.app.name": app, "spark.master": _LOCAL, **(submitted or {})}
+    settings = {**defaults, **({} if master is None else {"spark.master": master}), **_warehouse(warehouse), **conf}
     settings |= connector_conf(settings)
     settings.pop(CONF, None)  # Spark would warn of a setting that is not its own
     others = settings.pop("spark.sql.extensions", "")
-    spark_conf = SparkConf().setAppName(app).setMaster(master).setAll(list(settings.items()))
+    spark_conf = SparkConf().setAll(list(settings.items()))
     context = SparkContext.getOrCreate(spark_conf)
     front = _front(context)
     builder = context._jvm.org.apache.spark.sql.classic.SparkSession.builder()  # type: ignore[union-attr]
     builder = _extended(builder.sparkContext(context._jsc.sc()), context, others).withExtensions(front.extensions)
     for name, value in settings.items():
-        builder = builder.config(name, value)
+        if name not in ("spark.master", "spark.app.name", *(submitted or ())):  # what is the context's alone
+            builder = builder.config(name, value)
     if warehouse is not None:
         builder = builder.enableHiveSupport()
     return enable(SparkSession(context, builder.getOrCreate()))
+
+
+def _submitted() -> dict[str, str] | None:
+    """The settings with which ``spark-submit`` has started this script; None where it was not."""
+    from pyspark import SparkConf, SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    SparkContext._ensure_initialized()  # noqa: SLF001  # else a SparkConf reads nothing
+    return dict(SparkConf().getAll())
 
 
 def _extended(builder: Any, context: SparkContext, names: str) -> Any:

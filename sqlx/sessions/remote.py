@@ -21,11 +21,11 @@ import udtf
 from catalog.definitions import name_text
 from catalog.statements import NOTHING, literal
 from sqlx.bind.reads import names_versions
-from sqlx.errors import RunError, UnsupportedError
+from sqlx.errors import RunError, TemporalSqlError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.sessions.defaults import DEFAULTS
 from sqlx.sessions.script import is_script
-from sqlx.sessions.statements import PutIn, Rewritten, SessionStatements, may_be_ours, named_values, positional_values
+from sqlx.sessions.statements import Rewritten, SessionStatements, may_be_ours, named_values, positional_values
 from sqlx.sessions.stored import StoredHead, stored_head
 from sqlx.spark.batch import lower_query
 from sqlx.spark.binder import SparkBinder
@@ -177,9 +177,15 @@ class RemoteStatements(SessionStatements):
             return refusals[0] is None
 
         self._register_functions(text)
-        rewritten = self.rewrite(text, accepted, _values_of(args))
+        values = _Values(args)
+        try:
+            rewritten = self.rewrite(text, accepted, values.put_in)
+        except TemporalSqlError as error:
+            raise (values.refusal or error) from error.__cause__
         if rewritten is None:
             return None
+        if values.refusal is not None:
+            raise values.refusal
         if has_frames:
             what = "DataFrames as arguments of a temporal statement; make temporary views of them"
             raise self._refused(what, text)
@@ -246,17 +252,32 @@ class RemoteStatements(SessionStatements):
         )
 
 
-def _values_of(args: Any) -> PutIn:
-    """Puts the arguments of `spark.sql` into a text."""
+class _Values:
+    """The arguments of `spark.sql`, put into a text as literals.
 
-    def put_in(text: str, tokens: tuple[Token, ...]) -> str:
-        if isinstance(args, Mapping):
-            return named_values(text, tokens, {str(name): _literal(value) for name, value in args.items()})
-        if isinstance(args, Sequence):
-            return positional_values(text, tokens, [_literal(value) for value in args])
+    Attributes:
+        refusal: why one of them could not be; its marker stays then, for Spark, whose own statements take any value.
+    """
+
+    def __init__(self, args: Any) -> None:
+        self._args = args
+        self.refusal: RunError | None = None
+
+    def put_in(self, text: str, tokens: tuple[Token, ...]) -> str:
+        """See `sqlx.sessions.statements.PutIn`."""
+        if isinstance(self._args, Mapping):
+            values = {str(name): self._spelled(value, f":{name}") for name, value in self._args.items()}
+            return named_values(text, tokens, values)
+        if isinstance(self._args, Sequence):
+            return positional_values(text, tokens, [self._spelled(value, "?") for value in self._args])
         return text
 
-    return put_in
+    def _spelled(self, value: Any, marker: str) -> str:
+        try:
+            return _literal(value)
+        except RunError as error:
+            self.refusal = self.refusal or error
+            return marker
 
 
 def _literal(value: Any) -> str:

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
     from sqlx.sessions.statements import SessionStatements
 
-_LOCAL = "local[*]"
-
 
 def session(
     app: str = "sqlx",
-    master: str = _LOCAL,
+    master: str | None = None,
     conf: Mapping[str, str] | None = None,
     warehouse: str | None = None,
     remote: str | None = None,
@@ -31,8 +29,9 @@ def session(
 
     Args:
         app: the application's name.
-        master: Spark master URL.
-        conf: further Spark configuration; it wins over our defaults. ``sqlx.connectors`` names connectors whose jars
+        master: Spark master URL; None is what ``spark-submit`` was told, and else ``local[*]``.
+        conf: further Spark configuration; it wins over our defaults, as what ``spark-submit`` was told does.
+            ``sqlx.connectors`` names connectors whose jars
             the session is to have (``"kafka,delta"``; else the environment's ``SQLX_CONNECTORS``).
         warehouse: a folder for a catalog that outlives the process (embedded metastore, one process at a time);
             None keeps definitions in memory.
@@ -54,8 +53,8 @@ def session(
         return classic.session(app, master, conf or {}, warehouse)
     from sqlx.sessions import remote as connect
 
-    if master != _LOCAL or warehouse is not None:
-        raise RunError("CONNECT.OF_THE_SERVER", what="master" if master != _LOCAL else "warehouse")
+    if master is not None or warehouse is not None:
+        raise RunError("CONNECT.OF_THE_SERVER", what="warehouse" if master is None else "master")
     return connect.session(app, remote, conf or {})
 
 

@@ -9,6 +9,7 @@ import pytest
 import sqlx
 from sqlx.errors import RunError
 from sqlx.sessions import remote, session
+from sqlx.sql.tokens import tokenize
 
 
 def refused(**arguments: str) -> str:
@@ -57,7 +58,8 @@ def test_a_client_alone_needs_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[CONNECT.NO_SERVER]" in refused()
 
 
-def test_a_parameter_without_a_literal() -> None:
-    with pytest.raises(RunError) as error:
-        remote._values_of([object()])("SELECT ?", ())
-    assert "[CONNECT.PARAMETER] A parameter of type object has no literal" in str(error.value)
+def test_a_parameter_without_a_literal_stays_for_spark() -> None:
+    values = remote._Values({"a": object(), "b": 1})
+    text = "SELECT :a, :b"
+    assert values.put_in(text, tokenize(text)) == "SELECT :a, 1"
+    assert "[CONNECT.PARAMETER] A parameter of type object has no literal" in str(values.refusal)

@@ -254,7 +254,7 @@ def on_spark(spark: SparkSession, trial: Trial) -> tuple[str, list[Any]]:
         return f"SELECT {trial.expression} AS x FROM VALUES {', '.join(f'({row})' for row in over)} AS t({names})"
 
     frame = spark.sql(query(rows))
-    kind = columns_of(frame._jdf.schema())[0].type
+    kind = columns_of(frame.schema)[0].type
     try:
         return kind, [shown(plain_value(row[0])) for row in frame.collect()]
     except (PySparkException, ValueError, OverflowError):  # Python's dates have no year 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from tests.harness.processes import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-server/bin/python"
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_STARTED = "Spark Connect server started at"
 
 
 @contextmanager
@@ -29,8 +27,7 @@ def stock_server(home: Path, master: str = "local[2]", conf: dict[str, str] | No
         master: its Spark master.
         conf: further Spark configuration.
     """
-    port = _free_port()
-    where = subprocess.check_output([PYTHON, "-c", "import pyspark; print(pyspark.__path__[0])"], text=True, cwd="/")
+    port, spark_home = free_port(), spark_home_of(PYTHON)
     settings = {
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.memory": "2g",
@@ -41,45 +38,20 @@ def stock_server(home: Path, master: str = "local[2]", conf: dict[str, str] | No
         **(conf or {}),
     }
     pairs = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    spark_home = where.strip()
     command = [f"{spark_home}/bin/spark-submit", "--class", _CLASS, "--master", master, *pairs, "spark-internal"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    environment |= {"SPARK_HOME": spark_home, "PYSPARK_PYTHON": str(PYTHON), "TZ": "UTC"}
-    process = subprocess.Popen(
-        command, env=environment, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        _await(process, home / "server.log")
+    environment = {"SPARK_HOME": spark_home, "PYSPARK_PYTHON": str(PYTHON)}
+    with running(command, "Spark Connect server started at", home, environment, "server.log"):
         yield f"sc://localhost:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
-        if process.stderr is not None:
-            process.stderr.close()
 
 
-def _await(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Read the server's log until it says that it has started; what comes later goes into the file."""
-    assert process.stderr is not None
-    seen = []
-    for line in process.stderr:
-        seen.append(line.decode(errors="replace"))
-        if _STARTED in seen[-1]:
-            break
-    else:
-        message = "the server did not start:\n" + "".join(seen[-30:])
-        raise AssertionError(message)
-    # The pipe must not fill up.
-    Thread(target=_drain, args=(process.stderr, log), daemon=True).start()
+def spark_home_of(python: Path) -> str:
+    """The Spark that comes with the PySpark of a Python."""
+    command = [python, "-c", "import pyspark; print(pyspark.__path__[0])"]
+    return subprocess.check_output(command, text=True, cwd="/").strip()
 
 
-def _drain(pipe: IO[bytes], log: Path) -> None:
-    with log.open("ab") as out:
-        for line in pipe:
-            out.write(line)
-
-
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens at."""
     with socket.socket() as found:
         found.bind(("localhost", 0))
         return int(found.getsockname()[1])

@@ -26,10 +26,16 @@ LIVE = (
 
 
 def main(folder: Path, master: str, conf: dict[str, str]) -> dict[str, object]:
-    """The answers of one bounded and one live statement, or the conditions with which they were refused."""
+    """The answers of one bounded and one live statement, or the conditions with which they were refused.
+
+    Where there is no master, what ``spark-submit`` was told is part of the answer.
+    """
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
-    spark = sqlx.session(master=master, conf={"spark.ui.enabled": "false", **conf})
+    spark = sqlx.session(master=master or None, conf={"spark.ui.enabled": "false", **conf})
     found: dict[str, object] = {}
+    if not master:
+        context = spark.sparkContext
+        found["told"] = [context.master, context.appName, spark.conf.get("spark.sql.shuffle.partitions")]
     try:
         found["bounded"] = [list(row) for row in spark.sql(JOIN).collect()]
     except PySparkException as error:

@@ -12,7 +12,7 @@ import re
 import uuid
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.errors.exceptions.base import ParseException
@@ -53,7 +53,8 @@ class ConnectEngine:
         self._known: dict[object, Any] = {}
         self._texts: dict[str, str] = {}
         self._shipped: set[str] = set()
-        self._has_code = False
+        self._has_code = self._hears = False
+        self._operations: dict[str, tuple[int, int]] = {}
 
     def fresh(self) -> None:
         """Forget what was asked for the statement before."""
@@ -271,15 +272,20 @@ class ConnectEngine:
 
     def progress(self) -> Callable[[], tuple[int, int]]:
         """Hear from the server how far the stages of each operation are."""
-        operations: dict[str, tuple[int, int]] = {}
+        if not self._hears:
+            self._hears = True
+            self.spark.registerProgressHandler(cast(Any, self._heard))
+        before = frozenset(self._operations)
 
-        def heard(stages: Any, operation_id: str | None = None, **_: Any) -> None:
-            finished = sum(stage.num_completed_tasks for stage in stages)
-            operations[operation_id or ""] = finished, sum(stage.num_tasks for stage in stages)
+        def look() -> tuple[int, int]:
+            seen = [counts for name, counts in self._operations.items() if name not in before]
+            return sum(done for done, _ in seen), sum(tasks for _, tasks in seen)
 
-        handler: Any = heard
-        self.spark.registerProgressHandler(handler)
-        return lambda: (sum(done for done, _ in operations.values()), sum(tasks for _, tasks in operations.values()))
+        return look
+
+    def _heard(self, stages: Any, operation_id: str | None = None, **_: Any) -> None:
+        finished = sum(stage.num_completed_tasks for stage in stages or ())
+        self._operations[operation_id or ""] = finished, sum(stage.num_tasks for stage in stages or ())
 
     def carry_code(self) -> None:
         """They do always."""
@@ -327,7 +333,14 @@ class ConnectEngine:
     def names(self, *, views: bool = False) -> tuple[str, ...]:
         """The relations of the current database and the session."""
         command, column = ("SHOW VIEWS", "viewName") if views else ("SHOW TABLES", "tableName")
-        return self._once(command, lambda: tuple(str(row[column]) for row in self.query(command).collect()))
+        return self._once(command, lambda: self._listed(command, column))
+
+    def _listed(self, command: str, column: str) -> tuple[str, ...]:
+        try:
+            with probing():
+                return tuple(str(row[column]) for row in self.query(command).collect())
+        except AnalysisException:  # a catalog of others that has no views
+            return ()
 
     def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
         """Those in the list of views, and those with a database of their own."""

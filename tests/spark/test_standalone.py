@@ -1,0 +1,93 @@
+"""A standalone cluster: a master and three workers as processes, whose Python has never heard of us.
+
+What runs there is PySpark 4.2 (`.ci/setup-connect` makes the Pythons); each test is a driver of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.standalone import standalone
+from tests.harness.stock_server import PYTHON, ROOT, spark_home_of, stock_server
+
+pytestmark = [pytest.mark.spark, pytest.mark.full]
+DRIVER, CLIENT = ROOT / ".venv-4.2/bin/python", ROOT / ".venv-connect/bin/python"
+SCRIPT = Path(__file__).with_name("cluster.py")
+LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    subprocess.run([ROOT / ".ci/setup-connect"], check=True, capture_output=True)
+    with standalone(tmp_path_factory.mktemp("cluster"), PYTHON) as url:
+        yield url
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))}
+    home = {"SPARK_HOME": spark_home_of(DRIVER), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=own | home | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def found(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert lines, done.stdout[-2000:] + done.stderr[-4000:]
+    return dict(json.loads(lines[-1].removeprefix("FOUND ")))
+
+
+def test_spark_submit_is_not_overridden(cluster: str, tmp_path: Path) -> None:
+    given = {
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        "spark.pyspark.python": str(PYTHON),
+        "spark.pyspark.driver.python": str(DRIVER),
+    }
+    conf = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
+    submit = Path(spark_home_of(DRIVER)) / "bin/spark-submit"
+    done = run(submit, "--master", cluster, "--name", "told", *conf, SCRIPT, tmp_path, "", "{}", cwd=tmp_path)
+    answered = found(done)
+    assert answered.pop("told") == [cluster, "told", "3"]
+    assert answered == {"bounded": [[1, 5]], "live": LIVE}
+
+
+def test_a_session_on_the_cluster(cluster: str, tmp_path: Path) -> None:
+    conf = json.dumps({"spark.sql.warehouse.dir": str(tmp_path / "warehouse")})
+    done = run(DRIVER, SCRIPT, tmp_path, cluster, conf, cwd=tmp_path, PYSPARK_PYTHON=str(PYTHON))
+    assert found(done) == {"bounded": [[1, 5]], "live": LIVE}
+
+
+def test_the_command_line_on_the_cluster(cluster: str, tmp_path: Path) -> None:
+    script = tmp_path / "windows.sql"
+    script.write_text(
+        "CREATE TEMPORARY VIEW r AS SELECT id % 3 AS k, TIMESTAMP_SECONDS(id) AS ts FROM range(100);\n"
+        "SELECT k, count(*) AS n FROM (SELECT k FROM r DEDUPLICATE WITHIN INTERVAL '6' SECONDS BY (k) ON TIME ts) "
+        "GROUP BY k ORDER BY k;\n",
+        encoding="utf-8",
+    )
+    done = run(DRIVER, "-m", "sqlx", "run", "--master", cluster, script, cwd=tmp_path, PYSPARK_PYTHON=str(PYTHON))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [line.split() for line in done.stdout.splitlines()[-3:]] == [["0", "12"], ["1", "11"], ["2", "11"]]
+
+
+def test_a_client_of_spark_connect_at_the_cluster(cluster: str, tmp_path: Path) -> None:
+    text = (
+        "SELECT o.id, r.v FROM VALUES (1, TIMESTAMP'2026-01-02') o(id, ts) "
+        "ASOF JOIN VALUES (1, TIMESTAMP'2026-01-01', 5) r(id, ts, v) MATCH_CONDITION (o.ts >= r.ts) ON o.id = r.id"
+    )
+    with stock_server(tmp_path, cluster) as url:
+        done = run(CLIENT, "-m", "sqlx", "sql", "--remote", url, "-e", text, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1].split() == ["1", "5"]
