@@ -180,7 +180,7 @@ class SparkParserHook:
 
     def _parse_ours(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
         plan, refusal = self._ask_spark(text, delegate)
-        put_in = partial(substitute_parameters, context)
+        put_in = partial(substitute_parameters, context=context)
         rewritten = self._front.statements(self._session).rewrite(text, lambda: refusal is None, put_in)
         if rewritten is None:
             if refusal is not None:

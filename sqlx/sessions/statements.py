@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 PutIn = Callable[[str, "tuple[Token, ...]"], str]
 
 
-def substitute_parameters(context: Any, text: str, tokens: tuple[Token, ...]) -> str:
+def substitute_parameters(text: str, tokens: tuple[Token, ...], context: Any) -> str:
     """Replace parameter markers by the SQL of their values.
 
     Args:
-        context: Spark's NamedParameterContext, PositionalParameterContext or HybridParameterContext, or None.
         text: the statement.
         tokens: its tokens.
+        context: Spark's NamedParameterContext, PositionalParameterContext or HybridParameterContext, or None.
     """
     kind = "" if context is None else str(context.getClass().getSimpleName())
     if kind.startswith("Named"):
