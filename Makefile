@@ -48,12 +48,14 @@ compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, a 
 	@.ci/setup-compat
 	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics tests/properties/test_chains.py
 
-connect: setup ## a client of Spark Connect without Java, and a stock server of 4.2: bounded cases, definitions, errors
+CONNECT := tests/connect
+connect: setup ## a client of Spark Connect without Java, and a stock server of 4.2: bounded and live, definitions, errors
 	@.ci/setup-connect
-	SQLX_TEST_REMOTE=1 .venv-connect/bin/python -m pytest -n 2 --dist load -m "$(GATE)" $(ARGS) tests/connect tests/semantics -k "connect or test_batch"
+	SQLX_TEST_REMOTE=1 .venv-connect/bin/python -m pytest -n 2 --dist load -m "$(GATE)" $(ARGS) $(CONNECT)
 
 test-connect: GATE = not dbt
-test-connect: connect ## the same with every bounded case
+test-connect: CONNECT = tests/connect tests/semantics -k "connect or test_batch"
+test-connect: connect ## all of it, with every bounded semantic case
 
 test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat
