@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 from sqlx.cli.output import note
 from sqlx.cli.progress import waiting
 from sqlx.failures import CommandError
+from udtf.engine import engine_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LINES_OF_LOG = 15
+#: So often a server that has gone is asked again, for half a minute in all; Spark's client would try for ten.
+_TRIES = 6
 
 
 @contextmanager
@@ -66,7 +69,9 @@ def _connect(url: str, conf: Mapping[str, str]) -> SparkSession:
     from sqlx.sessions import session as sessions
 
     with waiting(f"Connecting to {url}"):
-        return sessions.session(conf=conf, remote=url)
+        spark = sessions.session(conf=conf, remote=url)
+        engine_of(spark).give_up_after(_TRIES)
+        return spark
 
 
 def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str], master: str) -> SparkSession:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import os
 import re
 import socket
 import sys
@@ -43,6 +44,7 @@ _STATEMENTS: Final = "_sqlx_statements"
 _FUNCTIONS: Final = ("as_of", "deduplicate")
 _SECONDS_TO_ANSWER: Final = 10
 _PORT: Final = 15002
+_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 _TEMPORARY_VIEW: Final = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+VIEW\b", re.IGNORECASE)
 _log = logging.getLogger("sqlx")
 
@@ -62,7 +64,7 @@ def session(app: str, url: str, conf: Mapping[str, str]) -> SparkSession:
     settings = {**DEFAULTS, **conf}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    made = enable(builder.getOrCreate())
+    made = enable(builder.create())  # an active one may be another server's
     statements_of(made).settings = settings
     return made
 
@@ -113,8 +115,14 @@ def _knock(url: str) -> None:
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Teach one session of Spark Connect."""
+    """Teach one session of Spark Connect.
+
+    Raises:
+        RunError: `CONNECT.CLASSIC_SESSION`.
+    """
     if _STATEMENTS not in vars(spark):
+        _refuse_beside_jvm()
+        os.environ[_MODE] = "1"  # as PySpark's own builder does: its functions are those of Connect from now on
         vars(spark)[_STATEMENTS] = RemoteStatements(spark)
         spark.sql = _sql_of(spark, spark.sql)  # type: ignore[method-assign]
         spark.newSession = partial(_another, spark)  # type: ignore[method-assign]  # PySpark has none here
@@ -202,9 +210,9 @@ class RemoteStatements(SessionStatements):
         self.engine.fresh()
         try:
             head = stored_head(text, tokenize(text))
-        except LexicalError:
-            return None
-        if head is None or ")" in head.before or not names_versions(self._binder(), scan(head.query)):
+            if head is None or ")" in head.before or not names_versions(self._binder(), scan(head.query)):
+                return None
+        except (LexicalError, TemporalSqlError):  # Spark will say what is wrong, if anything is
             return None
         return self.engine.create_view(head.before[: -len("AS")].rstrip(), head.query)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import PySparkException
 
 import sqlx
 from sqlx.errors import RunError
+from sqlx.failures import message_of
 from sqlx.sessions import remote, session
 from sqlx.sql.tokens import tokenize
 
@@ -63,3 +65,12 @@ def test_a_parameter_without_a_literal_stays_for_spark() -> None:
     text = "SELECT :a, :b"
     assert values.put_in(text, tokenize(text)) == "SELECT :a, 1"
     assert "[CONNECT.PARAMETER] A parameter of type object has no literal" in str(values.refusal)
+
+
+def test_a_server_that_has_gone_is_said_to_be_gone() -> None:
+    class SparkConnectGrpcException(PySparkException):
+        """What PySpark raises, by its name."""
+
+    lost = SparkConnectGrpcException(message="<_InactiveRpcError of RPC that terminated with: StatusCode.UNAVAILABLE")
+    assert message_of(lost) == "The server of Spark Connect does not answer any more."
+    assert message_of(SparkConnectGrpcException(message="[OTHER] of the query")) == "[OTHER] of the query"

@@ -299,6 +299,9 @@ class ClassicEngine:
         """What a function makes of the batches of a live frame."""
         return frame.mapInArrow(carried_function(make) if self._carries else make, schema)
 
+    def give_up_after(self, tries: int) -> None:
+        """A JVM of our own ends with us."""
+
     def tag(self, name: str) -> None:
         """Give a name to the jobs of this thread: streams that run beside have others."""
         self.spark.sparkContext.addJobTag(name)

@@ -262,6 +262,13 @@ class ConnectEngine:
         """What a function makes of the batches of a live frame; it brings its code along."""
         return frame.mapInArrow(carried_function(make), schema)
 
+    def give_up_after(self, tries: int) -> None:
+        """How often a server that does not answer is asked again: after 50 ms, 200 ms, and so on up to 10 s."""
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        policy = DefaultPolicy(max_retries=tries, max_backoff=10_000)
+        cast(Any, self.spark).client.set_retry_policies([policy])
+
     def tag(self, name: str) -> None:
         """Give a name to the operations of this thread."""
         self.spark.addTag(name)

@@ -191,6 +191,10 @@ class Engine(Protocol):
         """What a function of the workers makes of the batches of a live frame."""
         ...
 
+    def give_up_after(self, tries: int) -> None:
+        """How often a server that does not answer is asked again."""
+        ...
+
     def tag(self, name: str) -> None:
         """Give a name to what this thread asks for from now on."""
         ...
