@@ -15,6 +15,7 @@ from sqlx.cli.connectors import connectors
 from sqlx.cli.dbt import SETTINGS, dbt
 from sqlx.cli.doctor import doctor
 from sqlx.cli.output import complain, out, reported
+from sqlx.cli.pack import pack
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
 from sqlx.cli.serve import serve
 from sqlx.cli.start import started
@@ -199,6 +200,7 @@ app.command(context_settings=SETTINGS)(dbt)
 app.command()(doctor)
 app.add_typer(connectors, name="connectors")
 app.command()(serve)
+app.command()(pack)
 
 
 def _text_script(text: str, name: str) -> Script:
