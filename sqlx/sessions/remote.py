@@ -18,7 +18,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-import udtf
 from catalog.definitions import name_text
 from catalog.statements import NOTHING, literal
 from sqlx.bind.reads import names_versions
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _STATEMENTS: Final = "_sqlx_statements"
-_FUNCTIONS: Final = ("as_of", "deduplicate")
+_FUNCTION: Final = re.compile(r"\b(as_of|deduplicate)\s*\(\s*TABLE\b", re.IGNORECASE)
 _SECONDS_TO_ANSWER: Final = 10
 _PORT: Final = 15002
 _MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
@@ -161,7 +160,6 @@ class RemoteStatements(SessionStatements):
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
-        self._has_functions = False
         #: What the session was made with: one that is made from it gets the same.
         self.settings: Mapping[str, str] = {}
 
@@ -184,7 +182,7 @@ class RemoteStatements(SessionStatements):
                 refusals.append(self.engine.refusal(text))
             return refusals[0] is None
 
-        self._register_functions(text)
+        self._refuse_functions(text)
         values = _Values(args)
         try:
             rewritten = self.rewrite(text, accepted, values.put_in)
@@ -216,13 +214,12 @@ class RemoteStatements(SessionStatements):
             return None
         return self.engine.create_view(head.before[: -len("AS")].rstrip(), head.query)
 
-    def _register_functions(self, text: str) -> None:
-        """Bring the table functions that plain SQL may call, once they are named."""
-        lowered = text.lower()
-        if not self._has_functions and any(f"{name}(" in lowered for name in _FUNCTIONS):
-            self._has_functions = True
-            self.engine.ship_code()
-            udtf.register(self.spark)
+    def _refuse_functions(self, text: str) -> None:
+        """Our table functions cannot be registered there; functions of others by these names are theirs."""
+        called = {name.lower() for name in _FUNCTION.findall(text)}
+        if any(not self.spark.catalog.functionExists(name) for name in called):
+            what = "the table functions `as_of` and `deduplicate`; AS OF and DEDUPLICATE WITHIN are possible"
+            raise self._refused(what, text)
 
     def _prepare(self, statement: str) -> None:
         (self.spark.sql if may_be_ours(statement) else self.engine.run)(statement)

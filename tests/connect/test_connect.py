@@ -210,6 +210,7 @@ def test_errors_have_carets(session: SparkSession, text: str, says: list[str]) -
         (f"CREATE TEMPORARY FUNCTION f() RETURNS TABLE(id INT, rate INT) RETURN {JOIN}", "a function"),
         (f"BEGIN {JOIN}; END", "SQL script"),
         ("SELECT * FROM state('q')", "the state of a streaming query"),
+        ("SELECT * FROM deduplicate(TABLE(orders) PARTITION BY id, by => 'id')", "the table functions"),
     ],
 )
 def test_what_a_stock_server_cannot_is_refused_by_name(session: SparkSession, text: str, what: str) -> None:
