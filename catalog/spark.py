@@ -70,11 +70,11 @@ class SparkCatalog:
 
     def names(self) -> tuple[str, ...]:
         """The tables and views of the current database and the session, for did-you-mean."""
-        return self.engine.names()
+        return tuple(map(_last_part, self.engine.names()))
 
     def entries(self) -> tuple[Entry, ...]:
         """The definitions of the current database and the session, by name."""
-        names = sorted(set(self.engine.names(views=True)))
+        names = sorted(set(map(_last_part, self.engine.names(views=True))))
         return tuple(entry for name in names if (entry := self.resolve((name,))) is not None)
 
     def insert_target(self, entry: Entry) -> str | None:
@@ -228,6 +228,10 @@ def analysis_error(error: Exception) -> AnalysisError:
 def _without_frame(message: str) -> str:
     """A message without condition, SQLSTATE and position."""
     return re.sub(r"^\[[A-Z0-9_.]+\] | SQLSTATE: \w+.*$", "", message).strip()
+
+
+def _last_part(identifier: str) -> str:
+    return name_parts(identifier)[-1]
 
 
 def type_text(data_type: DataType) -> str:

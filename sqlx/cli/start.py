@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from sqlx.cli.output import note
 from sqlx.cli.progress import waiting
 from sqlx.failures import CommandError
-from udtf.engine import engine_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,11 +65,12 @@ def started(
 
 
 def _connect(url: str, conf: Mapping[str, str]) -> SparkSession:
+    from sqlx.sessions import remote
     from sqlx.sessions import session as sessions
 
     with waiting(f"Connecting to {url}"):
         spark = sessions.session(conf=conf, remote=url)
-        engine_of(spark).give_up_after(_TRIES)
+        remote.give_up_after(spark, _TRIES)
         return spark
 
 

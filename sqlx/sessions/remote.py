@@ -68,6 +68,14 @@ def session(app: str, url: str, conf: Mapping[str, str]) -> SparkSession:
     return made
 
 
+def give_up_after(spark: SparkSession, tries: int) -> None:
+    """How often a server that does not answer is asked again: after 50 ms, 200 ms, and so on up to 10 s."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    policy = DefaultPolicy(max_retries=tries, max_backoff=10_000)
+    spark.client.set_retry_policies([policy])
+
+
 def _another(spark: SparkSession) -> SparkSession:
     """A session of its own at the same server, with the same settings, that knows the language too."""
     from pyspark.sql.connect.session import SparkSession as RemoteSession
@@ -233,7 +241,7 @@ class RemoteStatements(SessionStatements):
             raise self._refused("temporal statements in a SQL script (BEGIN … END)", text)
         return None
 
-    def _refuse_write(self, text: str, tokens: tuple[Token, ...]) -> None:
+    def _refuse_write(self, text: str, tokens: tuple[Token, ...], accepted: Callable[[], bool]) -> None:
         """Streaming tables are another session's here, which looks after them itself."""
 
     def _carry_out(self, running: Statement, text: str) -> Rewritten:

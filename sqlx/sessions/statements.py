@@ -32,7 +32,6 @@ from sqlx.streaming.commands import carets_in, carry_out
 from sqlx.streaming.state import state_of
 from sqlx.streaming.tables import refuse_write
 from udtf.engine import engine_of
-from udtf.engine.asking import probing
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class SessionStatements:
             return None
         if is_script(tokens):
             return self._script(put_in(text, tokens), accepted)
-        self._refuse_write(text, tokens)
+        self._refuse_write(text, tokens, accepted)
         running = parse_streaming(text, tokens)
         if running is not None:
             return self._carry_out(running, text)
@@ -195,9 +194,10 @@ class SessionStatements:
                 return None  # words of ours in places where Spark reads them otherwise: SELECT deduplicate within
             raise
 
-    def _refuse_write(self, text: str, tokens: tuple[Token, ...]) -> None:
+    def _refuse_write(self, text: str, tokens: tuple[Token, ...], accepted: Callable[[], bool]) -> None:
         """Refuse to write what only a stream writes."""
-        refuse_write(self.spark, text, tokens)
+        if accepted():
+            refuse_write(self.spark, text, tokens)
 
     def _carry_out(self, running: Statement, _text: str) -> Rewritten:
         """A statement about running streams."""
@@ -250,8 +250,7 @@ class SessionStatements:
 
     def _is_taken(self, text: str) -> bool:
         """Whether Spark's parser takes a statement."""
-        with probing():
-            return self.engine.refusal(text) is None
+        return self.engine.refusal(text) is None
 
     def _names_ours(self, tokens: tuple[Token, ...]) -> bool:
         """Whether a statement that Spark's parser takes is ours all the same.

@@ -16,6 +16,7 @@ from catalog.entries import Column, Entry
 from catalog.kafka import FACTS, split_topic_query
 from catalog.relations import alias_text
 from catalog.spark import SparkCatalog, columns_of, type_text
+from catalog.statements import literal
 from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError, UnsupportedError
@@ -28,6 +29,7 @@ from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, quoted
 from udtf.engine import engine_of
 from udtf.engine.asking import probing
+from udtf.engine.engine import spelled_path
 from udtf.engine.java import Py4JError
 from udtf.spark.kept import Stateful
 from udtf.spark.tasks import configured_tasks
@@ -269,6 +271,7 @@ class SparkBinder:
         self.engine = engine_of(spark)
         self.analyzed: dict[str, DataFrame] = {}
         self._known: dict[str, tuple[Column, ...] | None] = {}
+        self._compared: dict[tuple[str, str], str | None] = {}
         self._stand_ins: dict[str, str] = {}
         self._refusal: Exception | None = None
         self.live_frames: dict[str, DataFrame] = {}
@@ -365,9 +368,10 @@ class SparkBinder:
 
     def common_type(self, left: str, right: str) -> str | None:
         """The type to which Spark's analyzer casts both sides of ``=``."""
-        with probing():
+        if (left, right) not in self._compared:
             found = self.engine.compared_type(left, right)
-        return None if found is None else type_text(found)
+            self._compared[left, right] = None if found is None else type_text(found)
+        return self._compared[left, right]
 
     def insert_target(self, entry: Entry) -> str | None:
         """The data table beside a definition of columns only."""
@@ -422,14 +426,9 @@ class SparkBinder:
         if len(paths) <= 1:
             return row
         modified = self.engine.modified(paths, relation)
-        listed = ", ".join(map(_file_literal, sorted(paths, key=lambda path: (modified[path], path))))
+        ordered = sorted(paths, key=lambda path: (modified[path], path))
+        listed = ", ".join(literal(spelled_path(path)) for path in ordered)
         return f"(CAST(array_position(array({listed}), _metadata.file_path) AS BIGINT) * 1099511627776 + {row})"
-
-
-def _file_literal(path: str) -> str:
-    """A path of ``inputFiles`` as ``_metadata.file_path`` spells it: the same but for the slashes of local files."""
-    text = re.sub("^file:/+", "file:/", path)
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 # What Delta Lake cannot do on a PySpark that its connector was not made for.

@@ -345,7 +345,6 @@ class Registry:
 
 _registries: WeakKeyDictionary[Any, Registry] = WeakKeyDictionary()
 _making = threading.Lock()
-_KEPT = "_sqlx_queries"
 
 
 def registry(context: SparkContext) -> Registry:
@@ -355,12 +354,8 @@ def registry(context: SparkContext) -> Registry:
 
 
 def queries_of(spark: SparkSession) -> Registry:
-    """The queries of a session's application; a client of Spark Connect knows those of its session alone."""
-    if not is_remote(spark):
-        return registry(spark.sparkContext)
-    with _making:
-        kept: dict[str, Registry] = vars(spark)
-        return kept.setdefault(_KEPT, Registry())
+    """The queries of a session's application; a client of Spark Connect starts none."""
+    return Registry() if is_remote(spark) else registry(spark.sparkContext)
 
 
 # Hears from Spark how far each query is; a query keeps the last hundred micro-batches only.

@@ -13,7 +13,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
-from udtf.engine.engine import SESSION_CATALOG, Relation
+from udtf.engine.asking import probing
+from udtf.engine.engine import SESSION_CATALOG, Relation, has_catalog, may_be_in_session_catalog, quoted
+from udtf.engine.plan_text import column_read
 from udtf.engine.shipping import archive, carried_function, carried_processor
 
 if TYPE_CHECKING:
@@ -23,10 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SEPARATOR = "\x01"
-_MOST_PARTS = 3
 _renaming = RLock()
-_AS_IT_IS = re.compile(r"(?P<source>(?P<name>\w+)#\d+)L?")
-_COLUMN = re.compile(r"(?P<source>\S+#\d+)L? AS (?P<name>\w+)#\d+L?")
+_AS_IT_IS = re.compile(r"(?P<name>\w+)#\d+L?")
 
 
 class ClassicEngine:
@@ -82,10 +82,6 @@ class ClassicEngine:
         return self._jvm.scala.Option
 
     # queries
-
-    def run(self, sql: str) -> DataFrame:
-        """A statement of Spark's own."""
-        return self.spark.sql(sql)
 
     def query(self, sql: str, relations: Mapping[str, DataFrame | str] | None = None) -> DataFrame:
         """A query that may read others by name.
@@ -172,7 +168,8 @@ class ClassicEngine:
     def refusal(self, text: str) -> PySparkException | None:
         """Why Spark's own parser does not take a statement."""
         try:
-            self._parser.parsePlan(text)
+            with probing():
+                self._parser.parsePlan(text)
         except PySparkException as error:
             return error
         return None
@@ -195,7 +192,8 @@ class ClassicEngine:
     def compared_type(self, left: str, right: str) -> DataType | None:
         """The type to which the analyzer casts both sides of ``=``."""
         try:
-            analyzed = _analyzed(self.query(f"SELECT CAST(NULL AS {left}) = CAST(NULL AS {right})"))
+            with probing():
+                analyzed = _analyzed(self.query(f"SELECT CAST(NULL AS {left}) = CAST(NULL AS {right})"))
         except AnalysisException:
             return None
         return _type(analyzed.expressions().head().child().left().dataType())
@@ -238,10 +236,12 @@ class ClassicEngine:
             return None
         found: dict[str, str] = {}
         for text in _projected(plan):
-            column = _COLUMN.fullmatch(text) or _AS_IT_IS.fullmatch(text)
+            as_it_is = _AS_IT_IS.fullmatch(text)
+            column = column_read(text) if as_it_is is None else (as_it_is["name"], as_it_is["name"])
             if column is None:
                 return None
-            found[column["name"]] = column["source"].partition("#")[0]
+            name, source = column
+            found[name] = source.partition("#")[0]
         return found if set(found) == set(frame.columns) else None
 
     def is_leaf(self, frame: DataFrame) -> bool:
@@ -299,9 +299,6 @@ class ClassicEngine:
         """What a function makes of the batches of a live frame."""
         return frame.mapInArrow(carried_function(make) if self._carries else make, schema)
 
-    def give_up_after(self, tries: int) -> None:
-        """A JVM of our own ends with us."""
-
     def tag(self, name: str) -> None:
         """Give a name to the jobs of this thread: streams that run beside have others."""
         self.spark.sparkContext.addJobTag(name)
@@ -335,13 +332,13 @@ class ClassicEngine:
 
     def relation(self, parts: tuple[str, ...], *, permanent: bool = False) -> Relation | None:
         """What the session catalog has under a name."""
-        if len(parts) > _MOST_PARTS or (len(parts) == _MOST_PARTS and parts[0].lower() != SESSION_CATALOG):
+        if not may_be_in_session_catalog(parts):
             return None
         identifier, session = self._identifier(parts), self._session
-        is_temporary = not permanent and len(parts) < 3 and bool(session.isTempView(identifier))
+        is_temporary = not permanent and self.is_temporary(parts)
         if not is_temporary and not session.tableExists(identifier):
             return None
-        if not is_temporary and len(parts) < _MOST_PARTS and self.current_catalog != SESSION_CATALOG:
+        if not is_temporary and not has_catalog(parts) and self.current_catalog != SESSION_CATALOG:
             return None
         if permanent:
             return _relation(session.getTableMetadata(identifier), is_temporary=False)
@@ -353,14 +350,13 @@ class ClassicEngine:
 
     def is_temporary(self, parts: tuple[str, ...]) -> bool:
         """Whether the name is that of a temporary view."""
-        return len(parts) < 3 and bool(self._session.isTempView(self._identifier(parts)))
+        return not has_catalog(parts) and bool(self._session.isTempView(self._identifier(parts)))
 
     def names(self, *, views: bool = False) -> tuple[str, ...]:
         """The relations of the current database and the session."""
         session, database = self._session, self._session.getCurrentDatabase()
         listed = session.listViews(database, "*") if views else session.listTables(database, "*", True)
-        texts = [text for text in listed.mkString(_SEPARATOR).split(_SEPARATOR) if text]
-        return tuple(text.rsplit("`.`", 1)[-1].strip("`").replace("``", "`") for text in texts)
+        return tuple(text for text in listed.mkString(_SEPARATOR).split(_SEPARATOR) if text)
 
     def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
         """All of them: a look-up takes no time."""
@@ -371,7 +367,7 @@ class ClassicEngine:
         if len(parts) > 1:
             self._session.invalidateCachedTable(self._identifier(parts))
         else:
-            self.spark.catalog.refreshTable(f"`{parts[0].replace('`', '``')}`")
+            self.spark.catalog.refreshTable(quoted(parts[0]))
 
     @property
     def current_catalog(self) -> str:
@@ -439,16 +435,6 @@ def _types(schema: Any) -> list[tuple[str, Any]]:
 
 def _projected(plan: Any) -> list[str]:
     return str(plan.projectList().mkString(_SEPARATOR)).split(_SEPARATOR)
-
-
-def column_read(text: str) -> tuple[str, str] | None:
-    """Name and source of an item of a projection as Spark prints it; None where it is more than a column.
-
-    >>> column_read("ts#4 AS __time#9"), column_read("(a#1L + 1) AS b#2L")
-    (('__time', 'ts#4'), None)
-    """
-    found = _COLUMN.fullmatch(text)
-    return None if found is None else (found["name"], found["source"])
 
 
 def java_list(sequence: Any) -> list[Any]:

@@ -19,7 +19,15 @@ from pyspark.errors.exceptions.base import ParseException
 from pyspark.sql.types import DataType, StructType
 
 from udtf.engine.asking import probing
-from udtf.engine.engine import NO_ESTIMATE, SESSION_CATALOG, Relation
+from udtf.engine.engine import (
+    NO_ESTIMATE,
+    SESSION_CATALOG,
+    Relation,
+    has_catalog,
+    may_be_in_session_catalog,
+    quoted,
+    spelled_path,
+)
 from udtf.engine.plan_text import PlanText, compared_type_in
 from udtf.engine.shipping import archive, carried_function, carried_processor
 
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _T = TypeVar("_T")
-_MOST_PARTS: Final = 3
 _COSTS: Final = "_sqlx_costs"
 _VARIABLE: Final = re.compile(r"\$\{(?:(?:spark|sparkconf|hivevar|hiveconf):)?([^}:]+)\}")
 #: A temporary view that we make. Its text says what it stands for, and the server shows nobody the text of such a view.
@@ -81,7 +88,7 @@ class ConnectEngine:
             head: ``CREATE … TEMPORARY VIEW name``, without columns.
             query: its query.
         """
-        columns = [_quoted(name) for name in self.query(query).schema.names]
+        columns = [quoted(name) for name in self.query(query).schema.names]
         if not columns:
             return self._run(f"{head} AS {query}")
         columns[0] += f" COMMENT '{self._mark(query)}'"
@@ -165,15 +172,12 @@ class ConnectEngine:
 
     def compared_type(self, left: str, right: str) -> DataType | None:
         """The type to which the analyzer casts both sides of ``=``, by what it says of an equality."""
-        return self._once(("=", left, right), lambda: self._compared_type(left, right))
-
-    def _compared_type(self, left: str, right: str) -> DataType | None:
         sides = f"SELECT CAST(NULL AS {left}) AS a, CAST(NULL AS {right}) AS b"
         try:
             with probing():
                 found = compared_type_in(_explained(self.query(f"SELECT a = b FROM ({sides})"), extended=True))
-                types = {field.name: field.dataType for field in self.query(sides).schema.fields}
-                return types.get(found) or self.query(f"SELECT CAST(NULL AS {found})").schema[0].dataType
+                common = {"a": left, "b": right}.get(found, found)
+                return self.query(f"SELECT CAST(NULL AS {common})").schema[0].dataType
         except AnalysisException:
             return None
 
@@ -189,8 +193,8 @@ class ConnectEngine:
     def modified(self, paths: Sequence[str], relation: str) -> dict[str, int]:
         """When each file was modified, in milliseconds; one without rows, which orders nothing, counts as the first."""
         asked = "SELECT DISTINCT _metadata.file_path, unix_millis(_metadata.file_modification_time)"
-        found = {_same_spelling(path): int(ms) for path, ms in self.query(f"{asked} FROM {relation}").collect()}
-        return {path: found.get(_same_spelling(path), 0) for path in paths}
+        found = {spelled_path(path): int(ms) for path, ms in self.query(f"{asked} FROM {relation}").collect()}
+        return {path: found.get(spelled_path(path), 0) for path in paths}
 
     # plans
 
@@ -262,13 +266,6 @@ class ConnectEngine:
         """What a function makes of the batches of a live frame; it brings its code along."""
         return frame.mapInArrow(carried_function(make), schema)
 
-    def give_up_after(self, tries: int) -> None:
-        """How often a server that does not answer is asked again: after 50 ms, 200 ms, and so on up to 10 s."""
-        from pyspark.sql.connect.client.retries import DefaultPolicy
-
-        policy = DefaultPolicy(max_retries=tries, max_backoff=10_000)
-        cast(Any, self.spark).client.set_retry_policies([policy])
-
     def tag(self, name: str) -> None:
         """Give a name to the operations of this thread."""
         self.spark.addTag(name)
@@ -301,9 +298,9 @@ class ConnectEngine:
 
     def relation(self, parts: tuple[str, ...], *, permanent: bool = False) -> Relation | None:
         """What the server describes under a name."""
-        if len(parts) > _MOST_PARTS or (len(parts) == _MOST_PARTS and parts[0].lower() != SESSION_CATALOG):
+        if not may_be_in_session_catalog(parts):
             return None
-        if permanent and len(parts) < _MOST_PARTS:
+        if permanent and not has_catalog(parts):
             database = parts[0] if len(parts) > 1 else self.current_database
             parts = (SESSION_CATALOG, database, parts[-1])
         return self._once(parts, lambda: self._described(parts))
@@ -311,10 +308,9 @@ class ConnectEngine:
     def _described(self, parts: tuple[str, ...]) -> Relation | None:
         try:
             with probing():
-                (row,) = self.query(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
+                facts = self._facts(parts)
         except AnalysisException:
             return None
-        facts = json.loads(row[0])
         if facts.get("catalog_name") == "system":
             return Relation(is_temporary=True, is_view=True, text=self._text_of(facts["columns"]))
         if facts.get("catalog_name") != SESSION_CATALOG:
@@ -322,19 +318,24 @@ class ConnectEngine:
         text = facts.get("view_text") if facts.get("type") == "VIEW" else None
         return Relation(False, text is not None, text, facts.get("table_properties", {}))
 
+    def _facts(self, parts: tuple[str, ...]) -> dict[str, Any]:
+        """What the server describes under a name that is there."""
+        ((text,),) = self.query(f"DESCRIBE TABLE EXTENDED {'.'.join(map(quoted, parts))} AS JSON").collect()
+        facts: dict[str, Any] = json.loads(text)
+        return facts
+
     def _text_of(self, columns: list[dict[str, Any]]) -> str | None:
         mark = _MARK.fullmatch(columns[0].get("comment", "")) if columns else None
         return self._texts.get(mark[1]) if mark is not None else None
 
     def options(self, parts: tuple[str, ...]) -> dict[str, str]:
         """The options with which a table of a data source was made."""
-        (row,) = self.query(f"DESCRIBE TABLE EXTENDED {'.'.join(map(_quoted, parts))} AS JSON").collect()
-        found: dict[str, str] = json.loads(row[0]).get("storage_properties", {})
+        found: dict[str, str] = self._facts(parts).get("storage_properties", {})
         return found
 
     def is_temporary(self, parts: tuple[str, ...]) -> bool:
         """Whether the name is that of a temporary view."""
-        found = self.relation(parts) if len(parts) < _MOST_PARTS else None
+        found = None if has_catalog(parts) else self.relation(parts)
         return found is not None and found.is_temporary
 
     def names(self, *, views: bool = False) -> tuple[str, ...]:
@@ -345,14 +346,14 @@ class ConnectEngine:
     def _listed(self, command: str, column: str) -> tuple[str, ...]:
         try:
             with probing():
-                return tuple(str(row[column]) for row in self.query(command).collect())
+                return tuple(quoted(row[column]) for row in self.query(command).collect())
         except AnalysisException:  # a catalog of others that has no views
             return ()
 
     def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
         """Those in the list of views, and those with a database of their own."""
         known = {name.lower() for name in self.names(views=True)}
-        return [parts for parts in names if len(parts) > 1 or parts[0].lower() in known]
+        return [parts for parts in names if len(parts) > 1 or quoted(parts[0]).lower() in known]
 
     def refresh(self, parts: tuple[str, ...]) -> None:
         """The server lists files anew for each query that is sent to it."""
@@ -377,7 +378,7 @@ class ConnectEngine:
 
     def has_database(self, name: str) -> bool:
         """Whether Spark's own catalog has that database."""
-        return self.spark.catalog.databaseExists(f"{SESSION_CATALOG}.{_quoted(name)}")
+        return self.spark.catalog.databaseExists(f"{SESSION_CATALOG}.{quoted(name)}")
 
     def delete_at_end(self, path: str) -> None:
         """A client cannot: the files stay in the warehouse of the server."""
@@ -393,10 +394,6 @@ def _explained(frame: Any, **how: Any) -> str:
     return str(frame._explain_string(**how))  # noqa: SLF001
 
 
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
 def _fields(frame: DataFrame) -> frozenset[str]:
     try:
         with probing():
@@ -404,8 +401,3 @@ def _fields(frame: DataFrame) -> frozenset[str]:
     except AnalysisException:
         return frozenset()
     return frozenset(kind.fieldNames()) if isinstance(kind, StructType) else frozenset()
-
-
-def _same_spelling(path: str) -> str:
-    """The path of a local file may begin with one slash or with three."""
-    return re.sub("^file:/+", "file:/", path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,6 +39,37 @@ class Relation:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
+_MOST_PARTS = 3
+
+
+def has_catalog(parts: tuple[str, ...]) -> bool:
+    """Whether a name says of which catalog it is."""
+    return len(parts) >= _MOST_PARTS
+
+
+def may_be_in_session_catalog(parts: tuple[str, ...]) -> bool:
+    """Whether a name can be of something in Spark's own catalog.
+
+    >>> may_be_in_session_catalog(("a", "b")), may_be_in_session_catalog(("other", "a", "b"))
+    (True, False)
+    """
+    return len(parts) <= _MOST_PARTS and (not has_catalog(parts) or parts[0].lower() == SESSION_CATALOG)
+
+
+def quoted(name: str) -> str:
+    """A part of a name as SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def spelled_path(path: str) -> str:
+    """A path of ``inputFiles`` as ``_metadata.file_path`` spells it: the same but for the slashes of local files.
+
+    >>> spelled_path("file:///a/b"), spelled_path("s3a://a/b")
+    ('file:/a/b', 's3a://a/b')
+    """
+    return re.sub("^file:/+", "file:/", path)
+
+
 class Engine(Protocol):
     """An engine behind one session."""
 
@@ -47,10 +79,6 @@ class Engine(Protocol):
         ...
 
     # queries
-
-    def run(self, sql: str) -> DataFrame:
-        """A statement of Spark's own: what it does is done, its rows are read when they are asked for."""
-        ...
 
     def query(self, sql: str, relations: Mapping[str, DataFrame | str] | None = None) -> DataFrame:
         """A query of Spark's own that may read DataFrames, or other queries, by name.
@@ -191,10 +219,6 @@ class Engine(Protocol):
         """What a function of the workers makes of the batches of a live frame."""
         ...
 
-    def give_up_after(self, tries: int) -> None:
-        """How often a server that does not answer is asked again."""
-        ...
-
     def tag(self, name: str) -> None:
         """Give a name to what this thread asks for from now on."""
         ...
@@ -227,7 +251,7 @@ class Engine(Protocol):
         ...
 
     def names(self, *, views: bool = False) -> tuple[str, ...]:
-        """The tables and views of the current database and the session, or the views alone; without their database."""
+        """The tables and views of the current database and the session, or the views alone; their names as SQL."""
         ...
 
     def may_be_views(self, names: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:

@@ -61,8 +61,17 @@ class PlanText:
         root = _SIZE.sub("", self.lines[0]) if self.lines else ""
         if not root.startswith("Project [") or not root.endswith("]"):
             return {}
-        found = (_COLUMN.fullmatch(item) for item in _items(root[len("Project [") : -1]))
-        return {column["name"]: column["source"] for column in found if column is not None}
+        return dict(filter(None, map(column_read, _items(root[len("Project [") : -1]))))
+
+
+def column_read(text: str) -> tuple[str, str] | None:
+    """Name and source of an item of a projection as Spark prints it; None where it is more than a column.
+
+    >>> column_read("ts#4 AS __time#9"), column_read("(a#1L + 1) AS b#2L")
+    (('__time', 'ts#4'), None)
+    """
+    found = _COLUMN.fullmatch(text)
+    return None if found is None else (found["name"], found["source"])
 
 
 def _items(text: str) -> Iterator[str]:
