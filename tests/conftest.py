@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+import pyspark
 import pytest
 from hypothesis import HealthCheck, Verbosity, settings
 from xdist.scheduler import LoadScopeScheduling
+
+from udtf.engine.release import release_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +61,13 @@ _GIB_A_PROCESS = 6  # a driver's JVM, its Python workers, and DuckDB beside them
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--complete", action="store_true", help="rewrite golden files with what the tests got")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """PySpark leaves sockets to the garbage collector up to 4.1: its warnings are none of ours."""
+    if release_of(pyspark.__version__) < (4, 2):
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+        config.addinivalue_line("filterwarnings", "ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -118,6 +118,15 @@ class OperatorError(TemporalRuntimeError):
         return cls("OPERATOR.INVALID_OPTION", f"{name} must be {wanted}, got {value!r}")
 
     @classmethod
+    def needs_arrow_functions(cls, name: str) -> OperatorError:
+        """A table function on PySpark 4.0, whose table functions read row by row."""
+        text = (
+            f"the table function {name} needs PySpark 4.1 or newer, whose table functions read Arrow batches; "
+            "write the clauses (AS OF, DEDUPLICATE BY) instead, which answer on PySpark 4.0 as well"
+        )
+        return cls("OPERATOR.NEEDS_ARROW_FUNCTIONS", text)
+
+    @classmethod
     def no_distance(cls, data_type: object) -> OperatorError:
         """NEAREST or TOLERANCE over a type whose values can be ordered but not subtracted."""
         text = f"NEAREST and TOLERANCE need times that can be subtracted, {data_type} cannot; use BACKWARD or FORWARD"

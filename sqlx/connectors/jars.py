@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pyspark
 
 from sqlx.errors import RunError, did_you_mean
+from udtf.engine.release import release_of
 
 # Which jars a connector consists of, for the PySpark in use.
 
@@ -292,7 +293,7 @@ def _missing(connector: Connector, jar: str, folder: Path) -> RunError:
 
 def is_43() -> bool:
     """Whether this is PySpark 4.3 or later."""
-    return tuple(int(part) for part in pyspark.__version__.split(".")[:2]) >= (4, 3)
+    return release_of(pyspark.__version__) >= (4, 3)
 
 
 def _listed(conf: Mapping[str, str], name: str) -> list[str]:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import udtf
 from sqlx.connectors.jars import CONF, connector_conf
 from sqlx.sessions.defaults import DEFAULTS
 from sqlx.sessions.hook import ExtensionsFunction, FrontEnd
 from sqlx.sessions.java import use_java
-from sqlx.sessions.statements import SessionStatements
+from sqlx.sessions.statements import SessionStatements, may_be_ours, named_values, positional_values
+from sqlx.sql.tokens import LexicalError, tokenize
+from udtf.engine.release import release_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -123,7 +126,8 @@ def enable(spark: SparkSession) -> SparkSession:
         java.extensions().injectParser(front.extensions.builder)
     if spark not in _taught:
         _taught.add(spark)
-        spark.sql = _telling(spark.sql)  # type: ignore[method-assign]
+        has_parameters = release_of(spark.version) > (4, 0)  # its parser gets them with the text
+        spark.sql = _telling(spark.sql if has_parameters else _putting_in(spark))  # type: ignore[method-assign]
     udtf.register(spark)
     return spark
 
@@ -134,6 +138,32 @@ def _replace_parser(spark: SparkSession, front: FrontEnd, state: Any) -> None:
     field.setAccessible(True)
     parser = front.extensions.builder.apply(spark._jsparkSession, state.sqlParser())
     field.set(state, parser)
+
+
+def _putting_in(spark: SparkSession) -> Callable[..., DataFrame]:
+    """`spark.sql` of PySpark 4.0, whose parser does not see values: they are in our statements before it reads them."""
+    run = spark.sql
+
+    def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        if not args or kwargs or not may_be_ours(sqlQuery):
+            return run(sqlQuery, args, **kwargs)
+        try:
+            tokens = tokenize(sqlQuery)
+        except LexicalError:
+            return run(sqlQuery, args)
+        if isinstance(args, Mapping):
+            return run(named_values(sqlQuery, tokens, {name: _sql_of(spark, value) for name, value in args.items()}))
+        return run(positional_values(sqlQuery, tokens, [_sql_of(spark, value) for value in args]))
+
+    sql.__doc__ = run.__doc__
+    return sql
+
+
+def _sql_of(spark: SparkSession, value: Any) -> str:
+    """A value as Spark itself writes it."""
+    column = value if isinstance(value, Column) else F.lit(value)
+    analyzed: Any = spark.range(0).select(column)._jdf.queryExecution().analyzed()
+    return str(analyzed.projectList().apply(0).child().sql())
 
 
 def _telling(run: Callable[..., DataFrame]) -> Callable[..., DataFrame]:

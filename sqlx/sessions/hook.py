@@ -25,6 +25,7 @@ from sqlx.streaming.registry import registry
 from udtf.engine import engine_of
 from udtf.engine.asking import probing
 from udtf.engine.java import Py4JJavaError
+from udtf.engine.release import release_of
 
 # Errors on their way to Java: Spark's own as they were, ours as a ParseException with condition and SQLSTATE.
 #
@@ -36,12 +37,13 @@ from udtf.engine.java import Py4JJavaError
 _PARSE_EXCEPTION = "org.apache.spark.sql.catalyst.parser.ParseException"
 _THROWABLE = "org.apache.spark.SparkThrowable"
 _CLASS = "SqlxParseException"
+_ORIGIN = "org.apache.spark.sql.catalyst.trees.CurrentOrigin.get()"
 _SOURCE = f"""
 public class {_CLASS} extends {_PARSE_EXCEPTION} {{
     private final String text, condition, state;
     private final java.util.Map parameters;
     public {_CLASS}(String text, String condition, String state, java.util.Map parameters) {{
-        super(scala.Option.empty(), org.apache.spark.sql.catalyst.trees.CurrentOrigin.get(),
+        super(scala.Option.empty(), %s,
             "INTERNAL_ERROR", new scala.collection.immutable.HashMap().updated("message", text));
         this.text = text;
         this.condition = condition;
@@ -112,7 +114,8 @@ class JavaErrors:
         if self._constructor is None:
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
             compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-            compiler.cook(_SOURCE)
+            start_and_stop = release_of(self._context.version) == (4, 0)  # since then where it starts is enough
+            compiler.cook(_SOURCE % (f"{_ORIGIN}, {_ORIGIN}" if start_and_stop else _ORIGIN))
             self._constructor = compiler.getClassLoader().loadClass(_CLASS).getDeclaredConstructors()[0]
         arguments = self._context._gateway.new_array(jvm.java.lang.Object, 4)
         arguments[0], arguments[1], arguments[2] = message, condition, state

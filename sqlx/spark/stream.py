@@ -15,7 +15,7 @@ from typing import ClassVar, cast
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from catalog.entries import Column as NamedColumn
@@ -50,6 +50,7 @@ from udtf.logic import StreamLogic
 from udtf.operators.table_aggregate.logic import is_compiled
 from udtf.operators.table_join.layout import between
 from udtf.spark import logics
+from udtf.spark.arrow_types import arrow_schema
 from udtf.spark.kept import Stateful
 from udtf.spark.stream import HandedOver, Made, rows_of, stream_operator, unpacking
 from udtf.spark.tasks import stream_conf
@@ -804,7 +805,7 @@ def _spark_columns(columns: Iterable[NamedColumn]) -> StructType:
 
 
 def _arrow_columns(columns: Iterable[NamedColumn]) -> pa.Schema:
-    return to_arrow_schema(_spark_columns(columns), timezone="UTC")
+    return arrow_schema(_spark_columns(columns))
 
 
 # Picklable makers of the operators' logics, by their descriptors.

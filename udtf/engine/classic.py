@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, StructType
 from udtf.engine.asking import probing
 from udtf.engine.engine import SESSION_CATALOG, Relation, has_catalog, may_be_in_session_catalog, quoted
 from udtf.engine.plan_text import column_read
+from udtf.engine.release import release_of
 from udtf.engine.shipping import archive, carried_function, carried_processor
 
 if TYPE_CHECKING:
@@ -125,10 +126,11 @@ class ClassicEngine:
         So nothing is registered that somebody would have to drop.
         """
         jvm = self._jvm
-        none = jvm.scala.Option.empty()
+        has_depth = release_of(self.spark.version) > (4, 0)  # how deep a recursive one may go
+        make, more = (jvm.scala.Tuple3, [jvm.scala.Option.empty()]) if has_depth else (jvm.scala.Tuple2, [])
         logical: Any = jvm.org.apache.spark.sql.catalyst.plans.logical
         alias: Any = getattr(getattr(logical, "SubqueryAlias$"), "MODULE$")
-        ctes = [jvm.scala.Tuple3(name, alias.apply(name, relation), none) for name, relation in relations.items()]
+        ctes = [make(name, alias.apply(name, relation), *more) for name, relation in relations.items()]
         return logical.UnresolvedWith(plan, jvm.PythonUtils.toSeq(ctes), False)
 
     def _in_place(self, plan: Any, frames: Mapping[str, DataFrame]) -> Any:

@@ -27,7 +27,7 @@ from udtf.engine import engine_of
 from udtf.engine.engine import NO_ESTIMATE
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
-from udtf.spark.tasks import configured_tasks, key_hash, task_of
+from udtf.spark.tasks import TASK, configured_tasks, key_hash, placed, task_of
 from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.blobs import gathered
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from udtf.operators.window_aggregate.config import WindowAggregateConfig
 
 
-TASK: Final = "__task"
 #: By Spark's own estimate of both plans, which for Parquet is about the size of the files.
 _BYTES_PER_TASK: Final = 32 << 20
 _MOST_TASKS: Final = 4096
@@ -88,9 +87,8 @@ def as_of_join(
     hashed = key_hash(config.n_keys)
     hot = find_hot_keys(left, hashed, tasks) if is_worth_sampling(left) else []
     partitions = tasks + sum(key.splits for key in hot)
-    # One task is one partition by number, so that no two large tasks meet in one by the accident of a hash.
-    lefts = left.withColumn(TASK, _left_task(hashed, tasks, hot)).repartitionById(partitions, F.col(TASK))
-    rights = right.withColumn(TASK, _right_task(hashed, tasks, hot)).repartitionById(partitions, F.col(TASK))
+    lefts = placed(left.withColumn(TASK, _left_task(hashed, tasks, hot)), partitions)
+    rights = placed(right.withColumn(TASK, _right_task(hashed, tasks, hot)), partitions)
     grouped = lefts.groupBy(TASK).cogroup(rights.groupBy(TASK))
     return grouped.applyInArrow(named("as_of_join", partial(_join_task, config)), output_schema)
 
@@ -221,9 +219,12 @@ def deduplicate(
     tasks = tasks or (configured_tasks(rows.sparkSession) if config.has_sequence else number_of_tasks(rows))
     hashed = rows.withColumn("__hash", key_hash(config.n_keys)).withColumn(TASK, _task(config, tasks))
     travelling = hashed.drop("__hash") if _is_identity(config, rows) else hashed
-    # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
-    placed = travelling.repartitionById(tasks, F.col(TASK)).drop(TASK)
-    return placed.mapInArrow(named("deduplicate", partial(_deduplicate_task, config)), output_schema)
+    # NB: a partition is a task and need not be sorted and grouped by it.
+    return (
+        placed(travelling, tasks)
+        .drop(TASK)
+        .mapInArrow(named("deduplicate", partial(_deduplicate_task, config)), output_schema)
+    )
 
 
 def _keys(config: DeduplicateConfig) -> list[Column]:
@@ -367,11 +368,10 @@ def sliding_windows(
     """
     tasks = (tasks or number_of_tasks(rows)) if config.n_keys else 1
     hashed = rows.withColumn("__hash", key_hash(config.n_keys))
-    task = task_of(F.col("__hash"), tasks)
-    # NB: task n is partition n, so that a partition is a task and need not be sorted and grouped by it.
-    placed = hashed.withColumn(TASK, task).repartitionById(tasks, F.col(TASK)).drop(TASK)
+    travelling = hashed.withColumn(TASK, task_of(F.col("__hash"), tasks))
     answer = named("sliding_windows", partial(_windows_task, config, dict(copies), lists_members))
-    return placed.mapInArrow(answer, output_schema)
+    # NB: a partition is a task and need not be sorted and grouped by it.
+    return placed(travelling, tasks).drop(TASK).mapInArrow(answer, output_schema)
 
 
 def _windows_task(

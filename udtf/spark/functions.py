@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -109,8 +110,7 @@ class DeduplicateFunction:
 
 def register_deduplicate(spark: SparkSession) -> None:
     """Make `deduplicate` known to a session; see `register_as_of`."""
-    function = UserDefinedTableFunction(DeduplicateFunction, None, DEDUPLICATE, evalType=PythonEvalType.SQL_ARROW_UDTF)
-    spark.udtf.register(DEDUPLICATE, function)
+    _register(spark, DEDUPLICATE, DeduplicateFunction)
 
 
 def _constant(name: str, option: AnalyzeArgument) -> Any:
@@ -220,12 +220,26 @@ class AsOfFunction:
 
 
 def register_as_of(spark: SparkSession) -> None:
-    """Make `as_of` known to a session.
+    """Make `as_of` known to a session."""
+    _register(spark, AS_OF, AsOfFunction)
+
+
+def _register(spark: SparkSession, name: str, handler: type) -> None:
+    """A table function that gets Arrow batches; on PySpark 4.0, which has none, one that says so.
 
     PySpark's own decorator refuses an `analyze` on Arrow functions (SPARK-53286), its engine does not.
     """
-    function = UserDefinedTableFunction(AsOfFunction, None, AS_OF, evalType=PythonEvalType.SQL_ARROW_UDTF)
-    spark.udtf.register(AS_OF, function)
+    arrow = getattr(PythonEvalType, "SQL_ARROW_UDTF", None)
+    if arrow is None:
+        absent = type(handler.__name__, (), {"analyze": staticmethod(partial(_refused, name)), "eval": _refused})
+        function = UserDefinedTableFunction(absent, None, name)
+    else:
+        function = UserDefinedTableFunction(handler, None, name, evalType=arrow)
+    spark.udtf.register(name, function)
+
+
+def _refused(name: str, *_: Any, **__: Any) -> AnalyzeResult:
+    raise OperatorError.needs_arrow_functions(name)
 
 
 def _output_schema(config: AsOfJoinConfig, union: StructType) -> StructType:

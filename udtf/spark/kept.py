@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.records import WHOLE
-from udtf.spark.stream import StateStoreLog, slots
+from udtf.spark.stream import StateStoreLog
+from udtf.spark.tasks import slots
 from udtf.state.snapshot import opened
 from udtf.stream.history import checked_head, restore
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F
@@ -17,7 +17,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from udtf.engine import engine_of
-from udtf.spark.tasks import key_hash
+from udtf.spark.tasks import key_hash, slots
 from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.log import Head
 from udtf.stream.spec import MAXIMA, StreamSpec
@@ -32,47 +32,6 @@ if TYPE_CHECKING:
 
     from udtf.logic import StreamEmission
     from udtf.stream.task import TaskRunner
-
-
-# Numbers that Spark's hash partitioning spreads evenly: one for each task.
-
-
-_MASK: Final = 0xFFFFFFFF
-_SEED: Final = 42
-
-
-@cache
-def slots(tasks: int) -> tuple[int, ...]:
-    """Per task a number whose hash falls on it: `pmod(murmur3(slot), tasks) == task`.
-
-    Grouped by these, tasks lie evenly over any number of partitions that divides their own.
-    """
-    found: dict[int, int] = {}
-    number = 0
-    while len(found) < tasks:
-        found.setdefault(murmur3(number) % tasks, number)
-        number += 1
-    return tuple(found[task] for task in range(tasks))
-
-
-def murmur3(number: int) -> int:
-    """Spark's hash of an int column (Murmur3 x86 32, seed 42), as a signed number.
-
-    >>> murmur3(0), murmur3(1)
-    (933211791, -559580957)
-    """
-    block = number * 0xCC9E2D51 & _MASK
-    block = _rotated(block, 15) * 0x1B873593 & _MASK
-    state = _rotated(_SEED ^ block, 13) * 5 + 0xE6546B64 & _MASK
-    state ^= 4  # the length in bytes
-    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state
-
-
-def _rotated(number: int, bits: int) -> int:
-    return (number << bits | number >> (32 - bits)) & _MASK
 
 
 # A task's changelog in Spark's state store: one map under the task's key, numbers to bytes.
@@ -333,12 +292,10 @@ class _TaskProcessor(StatefulProcessor):
         pass
 
     def _input(self, side: int, packed: Sequence[_Packed]) -> pa.Table:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
+        from udtf.spark.arrow_types import arrow_schema
         from udtf.stream.blobs import unpack
 
-        schema = to_arrow_schema(self._schemas[side], timezone="UTC")
-        return unpack((row[-1] for row in packed if row[0] == side), schema)
+        return unpack((row[-1] for row in packed if row[0] == side), arrow_schema(self._schemas[side]))
 
 
 def _in_order(rows: Iterator[pd.DataFrame]) -> list[_Packed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # its usual name
@@ -9,8 +10,10 @@ from pyspark.sql import functions as F  # its usual name
 from udtf.engine import engine_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+#: The column with the number of a row's task.
+TASK: Final = "__task"
 _STATE_STORE: Final = "spark.sql.streaming.stateStore."
 _DEFAULT_TASKS: Final = 16  # on every machine: answers to late rows depend on it
 _SETTINGS: Final = {
@@ -58,3 +61,59 @@ def partitions(tasks: int, cores: int) -> int:
     (2, 8, 3, 1)
     """
     return max(count for count in range(1, max(min(tasks, cores), 1) + 1) if tasks % count == 0)
+
+
+# Numbers that Spark's hash partitioning spreads evenly: one for each task.
+
+
+_MASK: Final = 0xFFFFFFFF
+_SEED: Final = 42
+
+
+def placed(rows: DataFrame, tasks: int) -> DataFrame:
+    """The rows with task n in partition n, so that no two large tasks meet in one by the accident of a hash.
+
+    PySpark 4.0 cannot place rows by the number of a partition: there a number whose hash falls on it takes its place.
+
+    Args:
+        rows: with the column `TASK`, which still tells tasks apart in the answer.
+        tasks: how many there are.
+    """
+    if hasattr(type(rows), "repartitionById"):
+        return rows.repartitionById(tasks, F.col(TASK))
+    slot = F.element_at(F.lit(list(slots(tasks))), F.col(TASK) + 1).cast("int")
+    return rows.withColumn(TASK, slot).repartition(tasks, F.col(TASK))
+
+
+@cache
+def slots(tasks: int) -> tuple[int, ...]:
+    """Per task a number whose hash falls on it: `pmod(murmur3(slot), tasks) == task`.
+
+    Grouped by these, tasks lie evenly over any number of partitions that divides their own.
+    """
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < tasks:
+        found.setdefault(murmur3(number) % tasks, number)
+        number += 1
+    return tuple(found[task] for task in range(tasks))
+
+
+def murmur3(number: int) -> int:
+    """Spark's hash of an int column (Murmur3 x86 32, seed 42), as a signed number.
+
+    >>> murmur3(0), murmur3(1)
+    (933211791, -559580957)
+    """
+    block = number * 0xCC9E2D51 & _MASK
+    block = _rotated(block, 15) * 0x1B873593 & _MASK
+    state = _rotated(_SEED ^ block, 13) * 5 + 0xE6546B64 & _MASK
+    state ^= 4  # the length in bytes
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def _rotated(number: int, bits: int) -> int:
+    return (number << bits | number >> (32 - bits)) & _MASK

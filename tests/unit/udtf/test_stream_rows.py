@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udtf.spark.stream import murmur3, slots
+from udtf.spark.tasks import murmur3, slots
 from udtf.stream import blobs
 from udtf.stream.blobs import pack, to_blobs, unpack
 from udtf.stream.interleave import interleave, order_codes
