@@ -32,6 +32,7 @@ from sqlx.streaming.commands import carets_in, carry_out
 from sqlx.streaming.state import state_of
 from sqlx.streaming.tables import refuse_write
 from udtf.engine import engine_of
+from udtf.engine.release import release_of
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class SessionStatements:
             definition = parse_definition(text)
             if definition is not None:
                 return self._define(text, definition)
-        if not _has_clause(tokens) and not accepted():
+        if not _has_clause(tokens) and not accepted() and not self._reads_live_on_4_0(text):
             return None
         text = put_in(text, tokens)
         try:
@@ -352,6 +353,10 @@ class SessionStatements:
             return False
         relations = scan(text).relations()
         return any(r.stream and r.parts and self.catalog.resolve(r.parts) is not None for r in relations)
+
+    def _reads_live_on_4_0(self, text: str) -> bool:
+        """Whether Spark refuses a live read of a definition: its parser knows STREAM since 4.1."""
+        return release_of(self.spark.version) == (4, 0) and self._reads_live(text)
 
     def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:
         """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink.

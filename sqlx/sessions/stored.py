@@ -21,6 +21,7 @@ from sqlx.plan.nodes import Plan
 from sqlx.spark.binder import SparkBinder
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Token, tokenize
+from udtf.engine.release import release_of
 
 _NEEDS = (
     "/* extended SQL of sqlx{}, written in `{}`: reading it needs a session made by sqlx.session() or sqlx.enable() */ "
@@ -176,11 +177,23 @@ def _store_function(head: StoredHead, text: str, binder: SparkBinder) -> None:
     name = identifier.funcName()
     info = catalog.lookupBuiltinOrTempTableFunction(name)
     if info.isDefined():
-        found = functions.fromExpressionInfo(info.get(), parser)
+        found = _temporary_function(binder, identifier, info.get())
         catalog.registerSQLTableFunction(_with_text(binder, found, text, "queryText"), True)
         return
-    found = functions.fromExpressionInfo(catalog.lookupBuiltinOrTempFunction(name).get(), parser)
+    found = _temporary_function(binder, identifier, catalog.lookupBuiltinOrTempFunction(name).get())
     catalog.registerSQLScalarFunction(_with_text(binder, found, text, "queryText"), True)
+
+
+def _temporary_function(binder: SparkBinder, identifier: Any, info: Any) -> Any:
+    """A temporary SQL function as Spark knows it; before 4.2 only what its catalog keeps can be read back."""
+    jvm: Any = binder.spark.sparkContext._jvm
+    catalog, parser = jvm.org.apache.spark.sql.catalyst.catalog, binder.spark._jsparkSession.sessionState().sqlParser()
+    if release_of(binder.spark.version) >= (4, 2):
+        return catalog.SQLFunction.fromExpressionInfo(info, parser)
+    kind = catalog.FunctionResourceType.fromString("file")
+    facts = catalog.FunctionResource(kind, f"000{info.getUsage()}")  # the first of the pieces, by their numbers
+    kept = catalog.CatalogFunction(identifier, info.getClassName(), jvm.PythonUtils.toSeq([facts]))
+    return catalog.SQLFunction.fromCatalogFunction(kept, parser)
 
 
 @contextmanager

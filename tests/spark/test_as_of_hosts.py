@@ -11,6 +11,7 @@ import pytest
 from pyspark import SparkContext
 
 import udtf
+from tests.harness.releases import since
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.spark import batch
@@ -99,6 +100,7 @@ def test_threads_with_the_same_versions_give_spark_their_file_one_after_the_othe
     assert answer(frames[-1].toArrow()) == expected
 
 
+@since((4, 1), "table functions that read Arrow batches")
 @pytest.mark.parametrize("call", ["'{options}', {union}", "options => '{options}', input => {union}"])
 def test_the_table_function(spark, sides, expected, call):
     udtf.register(spark)
@@ -114,6 +116,11 @@ def test_empty_sides(spark, sides):
         alone = host.as_of_join(left, right.limit(0), CONFIG, SCHEMA).toArrow()
         assert set(alone["__reason"].to_pylist()) == {"no_key", "null_time"}
         assert host.as_of_join(left.limit(0), right, CONFIG, SCHEMA).count() == 0
+
+
+@since((4, 1), "table functions that read Arrow batches")
+def test_the_table_function_of_empty_sides(spark, sides):
+    left, right = sides
     udtf.register(spark)
     tagged_union(left.limit(0), right.limit(0)).createOrReplaceTempView("nothing")
     call = f"as_of('{CONFIG.to_json()}', TABLE(nothing) PARTITION BY __k0)"
