@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyspark
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -75,6 +76,11 @@ def connector(name: str, environ: Mapping[str, str], asked: bool = False) -> Fin
         asked: whether somebody needs it; else a missing one is only a warning.
     """
     wanted, check = CONNECTORS[name], f"connector {name}"
+    if not wanted.is_available:
+        found = f"no jar is made for PySpark {pyspark.__version__}: no {wanted.what}"
+        return Finding(
+            check, "problem" if asked else "warning", found, "docs/installing.md says which releases have it"
+        )
     lacking = missing(wanted)
     if not lacking:
         return Finding(check, "ok", f"in {jars_folder()}")

@@ -10,10 +10,10 @@ from sqlx.cli.output import out
 
 connectors = typer.Typer(
     no_args_is_help=False,
-    help="Jars that PySpark's wheel leaves out: Kafka, Avro, Delta.",
+    help="Jars that PySpark's wheel leaves out: Kafka, Avro, Delta, Iceberg.",
     invoke_without_command=True,
 )
-Names = Annotated[list[str], typer.Argument(metavar="NAME", help="kafka, avro or delta; several are fine.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="kafka, avro, delta or iceberg; several are fine.")]
 
 
 @connectors.callback()
@@ -24,7 +24,7 @@ def listed(context: typer.Context) -> None:
     from sqlx.connectors.jars import CONNECTORS, jars_folder, missing
 
     for connector in CONNECTORS.values():
-        state = "missing" if missing(connector) else "there"
+        state = "none" if not connector.is_available else "missing" if missing(connector) else "there"
         out.print(f"{connector.name:<8}{state:<9}{connector.what}", soft_wrap=True)
     out.print(f"Folder: {jars_folder()}", soft_wrap=True)
 

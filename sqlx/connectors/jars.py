@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pyspark
 
+from catalog.statements import absolute
 from sqlx.errors import RunError, did_you_mean
 from udtf.engine.release import release_of
 
@@ -53,6 +55,11 @@ class Artifact:
         return f"{group.replace('.', '/')}/{name}/{version}/{self.file}"
 
 
+Release = tuple[int, int]
+#: The PySpark in use.
+RELEASE: Final = release_of(pyspark.__version__)
+
+
 @dataclass(frozen=True)
 class Connector:
     """Jars that belong together.
@@ -60,16 +67,40 @@ class Connector:
     Attributes:
         name: how users ask for it.
         what: what it is for, as a sentence's end.
-        artifacts: its jars.
-        conf: Spark settings that it needs, on every PySpark.
+        of_release: the jar that is made for a release of Spark, and for the newer ones up to the next that is named;
+            None where there is none.
+        others: its jars that are the same for all.
+        conf: Spark settings that it needs, on every PySpark; {warehouse} is the folder of tables.
         conf_43: the same, on PySpark 4.3 and later only.
     """
 
     name: str
     what: str
-    artifacts: tuple[Artifact, ...]
+    of_release: Mapping[Release, Artifact | None]
+    others: tuple[Artifact, ...] = ()
     conf: tuple[tuple[str, str], ...] = ()
     conf_43: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Its jars for the PySpark in use.
+
+        Raises:
+            RunError: there are none.
+        """
+        found = self._own()
+        if found is None:
+            there = " and ".join(f"{major}.{minor}" for (major, minor), jar in self.of_release.items() if jar)
+            raise RunError("CONNECTOR.NO_RELEASE", name=self.name, found=pyspark.__version__, there=there)
+        return (found, *self.others)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether there are jars for the PySpark in use."""
+        return self._own() is not None
+
+    def _own(self) -> Artifact | None:
+        return self.of_release[max(known for known in self.of_release if known <= RELEASE)]
 
 
 #: No connector of 4.3 was released: those of 4.2, and Avro's of 4.1, run on 4.2 and on 4.3 (docs/kafka.md).
@@ -79,11 +110,21 @@ CONNECTORS = {
         Connector(
             "kafka",
             "reading and writing Kafka topics",
-            (
-                Artifact(
+            {
+                (4, 0): Artifact(
+                    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.1",
+                    "a9c5366a61087e7e7ff903c3dc160e80b33d2ea04d365e0795cc4a58befc3a16",
+                ),
+                (4, 1): Artifact(
+                    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+                    "9c1ce986f548e6b1dcb0e2dfe2f253a0bc58f2232a32a0c9c6c674dd25a8570c",
+                ),
+                (4, 2): Artifact(
                     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
                     "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
                 ),
+            },
+            (
                 Artifact(
                     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
                     "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
@@ -101,21 +142,35 @@ CONNECTORS = {
         Connector(
             "avro",
             "Avro values in topics, and Avro files",
-            (
-                Artifact(
+            {
+                (4, 0): Artifact(
+                    "org.apache.spark:spark-avro_2.13:4.0.1",
+                    "834207b759159ceb7e367df9c0fe5998bbb547fdcdc5269dfeeba2c6803559b6",
+                ),
+                (4, 1): Artifact(
                     "org.apache.spark:spark-avro_2.13:4.1.1",
                     "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d",
                 ),
-            ),
+            },
         ),
         Connector(
             "delta",
             "Delta Lake tables",
-            (
-                Artifact(
+            {
+                (4, 0): Artifact(
+                    "io.delta:delta-spark_4.0_2.13:4.4.0",
+                    "49e899667168b9412f83cbe894ce264107d7b896d6c5e12edca4e216845c1104",
+                ),
+                (4, 1): Artifact(
+                    "io.delta:delta-spark_4.1_2.13:4.4.0",
+                    "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10",
+                ),
+                (4, 2): Artifact(
                     "io.delta:delta-spark_4.2_2.13:4.4.0",
                     "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
                 ),
+            },
+            (
                 Artifact(
                     "io.delta:delta-storage:4.4.0",
                     "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
@@ -142,6 +197,29 @@ CONNECTORS = {
                 ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
             ),
             conf_43=(("spark.databricks.delta.v2.enableMode", "STRICT"),),
+        ),
+        Connector(
+            "iceberg",
+            "Iceberg tables, in a catalog of the name iceberg",
+            {
+                (4, 0): Artifact(
+                    "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
+                    "63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc",
+                ),
+                (4, 1): Artifact(
+                    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+                    "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+                ),
+                (4, 2): None,  # what is made for 4.1 fails on it and on 4.3: a class has become an interface
+            },
+            conf=(
+                ("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"),
+                ("spark.sql.catalog.iceberg", "org.apache.iceberg.spark.SparkCatalog"),
+                ("spark.sql.catalog.iceberg.type", "hadoop"),
+                ("spark.sql.catalog.iceberg.warehouse", "{warehouse}/iceberg"),
+                # A session sees at once what a stream has written, which is a session of its own.
+                ("spark.sql.catalog.iceberg.cache-enabled", "false"),
+            ),
         ),
     )
 }
@@ -221,6 +299,7 @@ CONF = "sqlx.connectors"
 VARIABLE = "SQLX_CONNECTORS"
 #: The folder of the jars, where it is not the usual one.
 FOLDER_VARIABLE = "SQLX_JARS"
+_EXTENSIONS: Final = "spark.sql.extensions"
 
 
 def jars_folder() -> Path:
@@ -272,18 +351,20 @@ def connector_conf(conf: Mapping[str, str]) -> dict[str, str]:
     wanted = asked(conf)
     if not wanted:
         return {}
-    folder, settings = jars_folder(), {}
+    folder, extensions = jars_folder(), _listed(conf, _EXTENSIONS)
+    settings: dict[str, str] = {}
+    warehouse = absolute(conf.get("spark.sql.warehouse.dir", "spark-warehouse"))
     for connector in wanted:
         lacking = missing(connector, folder)
         if lacking:
             raise _missing(connector, lacking[0], folder)
-        settings.update(dict(connector.conf))
-        settings.update(dict(connector.conf_43) if is_43() else {})
+        own = {**dict(connector.conf), **(dict(connector.conf_43) if is_43() else {})}
+        extensions += _listed(own, _EXTENSIONS)
+        settings |= {name: value.format(warehouse=warehouse) for name, value in own.items() if name not in conf}
     jars = [str(folder / artifact.file) for connector in wanted for artifact in connector.artifacts]
     settings["spark.jars"] = ",".join([*_listed(conf, "spark.jars"), *jars])
-    if "spark.sql.extensions" in settings:
-        extensions = [*_listed(conf, "spark.sql.extensions"), settings["spark.sql.extensions"]]
-        settings["spark.sql.extensions"] = ",".join(dict.fromkeys(extensions))
+    if extensions:
+        settings[_EXTENSIONS] = ",".join(dict.fromkeys(extensions))
     return settings
 
 
@@ -293,7 +374,7 @@ def _missing(connector: Connector, jar: str, folder: Path) -> RunError:
 
 def is_43() -> bool:
     """Whether this is PySpark 4.3 or later."""
-    return release_of(pyspark.__version__) >= (4, 3)
+    return RELEASE >= (4, 3)
 
 
 def _listed(conf: Mapping[str, str], name: str) -> list[str]:

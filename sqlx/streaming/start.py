@@ -18,6 +18,7 @@ from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
+from sqlx.streaming.lakehouse import TableSink, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
 from sqlx.streaming.registry import RunningQuery, listen, queries_of
 from sqlx.streaming.sinks import (
@@ -66,13 +67,13 @@ def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | Non
     if not live.late:
         return []
     statement, sink = starter.statement, starter.sink
-    if sink.file_format is None and sink.format not in _FORMATS and not starter.is_upsert:
+    if not (sink.file_format is not None or sink.format in _FORMATS or starter.is_upsert or keeps_batches(sink.format)):
         span = late_span(statement.text) or statement.span("USING")
         raise UnsupportedError("UNSUPPORTED.LATE_TO_SINK", statement.text, span, format=sink.format)
     of_table: dict[str, list[LateOutput]] = {}
     for late in live.late:
         of_table.setdefault(qualified(starter.spark, late.table).shown, []).append(late)
-    files = sink if sink.file_format is not None else _parquet(starter)
+    files = sink if sink.file_format is not None or keeps_batches(sink.format) else _parquet(starter)
     return [_output(starter, lates, files, checkpoint) for lates in of_table.values()]
 
 
@@ -80,7 +81,8 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
     table = StreamTable(starter.spark, qualified(starter.spark, lates[0].table))
     columns = columns_of(lates[0].schema)
     owner = _PREVIEW if checkpoint is None else checkpoint.path
-    if (checkpoint is None or starter.is_new) and table.has_files():
+    has_rows = table.has_files() or (keeps_batches(files.format) and table.exists)
+    if (checkpoint is None or starter.is_new) and has_rows:
         _begin_anew(starter, table, owner)
     found = table.columns if table.exists else columns
     if table.exists and table.checkpoint != owner:
@@ -90,7 +92,10 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
     if not table.exists:
         location = table.location if table.has_files() else ""
         table.create(lates[0].schema, files.format, owner, location=location)
-    return Output(united([late.make for late in lates]), FileSink(table.location, files.file_format), table.name.quoted)
+    to: BatchSink = FileSink(table.location, files.file_format)
+    if keeps_batches(files.format):
+        to = TableSink(table, transactions_of(table, files.format))
+    return Output(united([late.make for late in lates]), to, table.name.quoted)
 
 
 def _begin_anew(starter: Starter, table: StreamTable, owner: str) -> None:
@@ -192,6 +197,8 @@ def _batch_sink(starter: Starter, live: LiveQuery) -> BatchSink:
         return starter.preview
     if starter.is_upsert:
         return upsert_sink(starter.table, starter.sink, starter.options, live)
+    if keeps_batches(starter.sink.format):
+        return TableSink(starter.table, transactions_of(starter.table, starter.sink.format))
     if starter.sink.file_format is None:
         return NothingSink()
     location = absolute(starter.path) if starter.to_path else starter.table.location
@@ -400,7 +407,8 @@ class Starter:
         if checkpoint is None or self.sink.kind == "plain":
             return
         if self.table.exists:
-            if self.name.is_in_session_catalog and self.table.checkpoint != checkpoint.path:
+            kept = self.table.checkpoint
+            if kept != checkpoint.path and (kept or self.name.is_in_session_catalog):
                 raise self._exists()
             return
         has_files = self.sink.kind == "files" and self.table.has_files(self.location)

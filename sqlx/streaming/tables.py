@@ -162,21 +162,25 @@ class StreamTable:
     @property
     def checkpoint(self) -> str:
         """The checkpoint that its rows come from; "" where it is no table of a stream."""
-        if not self.exists or not self.name.is_in_session_catalog:
+        if not self.exists:
             return ""
+        if not self.name.is_in_session_catalog:
+            return self._kept_by_its_format()
         found = self._metadata.properties().get(CHECKPOINT)
-        return str(found.get()) if found.isDefined() else self._kept_by_delta()
+        if found.isDefined():
+            return str(found.get())
+        return self._kept_by_its_format() if self.is_delta else ""
 
     @property
     def is_delta(self) -> bool:
-        """Whether it is a Delta table."""
+        """Whether it is a Delta table of Spark's own catalog."""
+        if not self.name.is_in_session_catalog:
+            return False
         provider = self._metadata.provider()
         return bool(provider.isDefined()) and str(provider.get()).lower() == "delta"
 
-    def _kept_by_delta(self) -> str:
-        """The same of a Delta table, which keeps its properties in its own log."""
-        if not self.is_delta:
-            return ""
+    def _kept_by_its_format(self) -> str:
+        """The same of a table that keeps its properties itself: Delta's log, or another catalog."""
         listed = self.spark.sql(f"SHOW TBLPROPERTIES {self.name.text}").collect()
         return next((str(row["value"]) for row in listed if row["key"] == CHECKPOINT), "")
 
@@ -272,7 +276,7 @@ _BEFORE_NAME = frozenset({"INTO", "OVERWRITE", "TABLE", "FROM"})
 
 
 def refuse_write(spark: SparkSession, text: str, tokens: tuple[Token, ...]) -> None:
-    """Refuse a statement that would write a streaming table beside its stream; Delta tables allow it.
+    """Refuse a statement that would write a streaming table beside its stream; Delta and Iceberg tables allow it.
 
     Raises:
         UnsupportedError: it would.
@@ -288,6 +292,6 @@ def refuse_write(spark: SparkSession, text: str, tokens: tuple[Token, ...]) -> N
     if tokens[verb].word == "ALTER" and cursor.word() in ("SET", "UNSET", "RECOVER"):
         return
     table = StreamTable(spark, qualified(spark, tuple(part.name for part in name)))
-    if table.checkpoint and not table.is_delta:
+    if table.name.is_in_session_catalog and table.checkpoint and not table.is_delta:
         place = (tokens[verb].start, name[-1].end)
         raise UnsupportedError("STREAMING.WRITE", text, place, verb=tokens[verb].word, name=table.name.shown)

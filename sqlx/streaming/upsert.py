@@ -1,8 +1,9 @@
 """Keyed tables: the changes of each micro-batch are applied, so that the table shows the current rows.
 
 The last change of each key in a micro-batch decides. Applying them a second time, after a crash, changes nothing: so a
-micro-batch that runs again leaves what a single run would have left. Delta applies them with its own MERGE; of a table
-of files a micro-batch writes a whole new version, which the table then points to.
+micro-batch that runs again leaves what a single run would have left. Delta and Iceberg apply them with their own MERGE,
+and keep the number of the micro-batch; of a table of files a micro-batch writes a whole new version, which the table
+then points to.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from catalog.statements import absolute, literal
 from sqlx.connectors.jars import is_43
 from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
+from sqlx.streaming.lakehouse import FORMATS, Transactions, computed, once, query_id, transactions_of
 from sqlx.streaming.sinks import MODE_OPTION, BatchSink, Sink
 from sqlx.streaming.tables import Folder, StreamTable, TableName
 
@@ -60,7 +62,7 @@ def check_upsert(statement: StreamingTable, sink: Sink, live: LiveQuery) -> None
         raise _error(statement, "STREAMING.UPSERT_NO_KEY", reason="the rows of this query never change")
     if not result.keys:
         raise _error(statement, "STREAMING.UPSERT_NO_KEY", reason="no column says which row a change is about")
-    if sink.format not in _VERSIONED_FORMATS | {"delta"}:
+    if sink.format not in _VERSIONED_FORMATS | FORMATS:
         raise _error(statement, "STREAMING.UPSERT_SINK", format=sink.format)
     if sink.format == "delta" and is_43():
         try:
@@ -87,9 +89,9 @@ def upsert_sink(table: StreamTable, sink: Sink, options: tuple[tuple[str, str], 
     if isinstance(table, FileVersions):
         written = {key: value for key, value in options if key.lower() != "path"}
         return FileUpsert(table, sink.format, changes, written)
-    if is_43():
+    if is_43() and sink.format == "delta":
         return DeltaLakeUpsert(table, changes)
-    return DeltaUpsert(table, changes)
+    return MergeUpsert(table, changes, transactions_of(table, sink.format))
 
 
 def _error(statement: StreamingTable, condition: str, **parameters: object) -> BindError:
@@ -161,27 +163,36 @@ class Changes:
         return [self.columns[place] for place in self.keys]
 
 
-# Delta: MERGE, by Spark where the connector has it, else by the package deltalake.
+# Delta and Iceberg: MERGE, by Spark where the connector has it, else by the package deltalake.
 
 
 @dataclass(frozen=True)
-class DeltaUpsert:
-    """MERGE of Delta's connector."""
+class MergeUpsert:
+    """MERGE of the table's connector.
+
+    Attributes:
+        table: the table.
+        changes: how changes are read.
+        transactions: how the table keeps the numbers of micro-batches.
+    """
 
     table: StreamTable
     changes: Changes
+    transactions: Transactions
 
     def write(self, batch_id: int, rows: DataFrame) -> None:
-        """Apply the changes of a micro-batch."""
-        del batch_id  # a second time changes nothing
+        """Apply the changes of a micro-batch, unless the table has them."""
         with self.changes.computed(rows) as changed:
-            if changed is not None:
-                self._merge(changed)
+            if changed is None:
+                return
+            with once(changed.sparkSession, self.transactions, batch_id) as is_new:
+                if is_new:
+                    self._merge(changed)
 
     def _merge(self, changed: DataFrame) -> None:
         columns = [part_text(name) for name in self.changes.shown]
         assigned = ", ".join(f"{_TABLE}.{name} = {_CHANGED}.{name}" for name in columns)
-        changed.createOrReplaceTempView(_CHANGED)
+        computed(changed).createOrReplaceTempView(_CHANGED)
         changed.sparkSession.sql(
             f"MERGE INTO {self.table.name.text} AS {_TABLE} USING {_CHANGED} "
             f"ON {self.changes.same_key(_TABLE, _CHANGED)} "
@@ -200,20 +211,22 @@ class DeltaLakeUpsert:
     changes: Changes
 
     def write(self, batch_id: int, rows: DataFrame) -> None:
-        """Apply the changes of a micro-batch."""
-        del batch_id  # a second time changes nothing
-        from deltalake import DeltaTable
+        """Apply the changes of a micro-batch, unless the table has them."""
+        from deltalake import CommitProperties, DeltaTable, Transaction
 
         changed = self.changes.last(rows).toArrow()
-        if not changed.num_rows:
+        query = query_id(rows.sparkSession)
+        found: Any = DeltaTable(Folder(self.table.spark, self.table.location).shown)
+        written = found.transaction_version(query)
+        if not changed.num_rows or (written is not None and written >= batch_id):
             return
         values = {_quoted(name): f"{_CHANGED}.{_quoted(name)}" for name in self.changes.shown}
         keys = " AND ".join(
             f"{_TABLE}.{_quoted(name)} IS NOT DISTINCT FROM {_CHANGED}.{_quoted(name)}"
             for name in (self.changes.columns[place] for place in self.changes.keys)
         )
-        found: Any = DeltaTable(Folder(self.table.spark, self.table.location).shown)
-        merge = found.merge(changed, predicate=keys, source_alias=_CHANGED, target_alias=_TABLE)
+        kept = CommitProperties(app_transactions=[Transaction(query, batch_id)])
+        merge = found.merge(changed, predicate=keys, source_alias=_CHANGED, target_alias=_TABLE, commit_properties=kept)
         merge = merge.when_matched_delete(f"{_CHANGED}.{_DELETE}").when_matched_update(values)
         merge.when_not_matched_insert(values, predicate=f"NOT {_CHANGED}.{_DELETE}").execute()
 
