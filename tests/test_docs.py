@@ -16,6 +16,7 @@ import pytest
 from tests.harness.doc_blocks import BLOCKS, CELLS, PAGES, ROOT, SQL_BLOCKS, Block, cells
 from tests.harness.doc_replay import replayed
 from tests.harness.doc_spark import World, last_rows, make_world, run_all
+from tests.harness.releases import RELEASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +67,8 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.mark.parametrize("block", of_kind("run"))
 def test_example_gives_its_result(session: SparkSession, block: Block) -> None:
+    if "FROM deduplicate(" in block.text and RELEASE < (4, 1):
+        pytest.skip("PySpark 4.1 has table functions that read Arrow batches")
     assert last_rows(session, block.text) == cells(block.result)
 
 

@@ -402,9 +402,12 @@ class Checked extends org.sparkproject.connect.grpc.ForwardingServerCallListener
         if (command.hasRegisterFunction() || command.hasRegisterTableFunction() || command.hasRegisterDataSource())
             return "functions of a client";
         if (command.hasStreamingQueryListenerBusCommand()) return "a listener of a client";
-        if (command.hasExecuteExternalCommand() || command.hasPipelineCommand() || command.hasExtension())
+        if (command.hasExecuteExternalCommand() || command.hasExtension() || isOfPipelines(command))
             return "commands of other systems";
         return null;
+    }
+    private static boolean isOfPipelines(Command command) {  // PySpark 4.0 has none, nor their method
+        return command.getCommandTypeCase().name().equals("PIPELINE_COMMAND");
     }
     private static String stream(WriteStreamOperationStart start) {
         if (start.hasForeachBatch() || start.hasForeachWriter()) return "a function for each micro-batch";

@@ -356,7 +356,10 @@ class SessionStatements:
 
     def _reads_live_on_4_0(self, text: str) -> bool:
         """Whether Spark refuses a live read of a definition: its parser knows STREAM since 4.1."""
-        return release_of(self.spark.version) == (4, 0) and self._reads_live(text)
+        try:
+            return release_of(self.spark.version) == (4, 0) and self._reads_live(text)
+        except TemporalSqlError:  # not of the language: Spark's refusal says why
+            return False
 
     def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:
         """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink.

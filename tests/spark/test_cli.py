@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import sqlx.cli.start
 from sqlx.cli.app import app
 from sqlx.cli.scripts import split
+from tests.harness.releases import since
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,6 +128,7 @@ def test_explain_shows_stages_and_runs_definitions_only(tmp_path: Path, spark: S
     assert not spark.catalog.tableExists("cli_must_not_exist")
 
 
+@since((4, 1), "table functions that read Arrow batches")
 def test_compile_prints_a_script_that_spark_runs_without_our_parser(tmp_path: Path, spark: SparkSession) -> None:
     code, stdout, stderr = invoke("compile", script(tmp_path, f"{DEFINITIONS}{JOIN} ORDER BY o.id"))
     assert code == 0, stderr

@@ -11,6 +11,7 @@ import sqlx
 import udtf
 from sqlx.replay.driver import ReplayDriver
 from sqlx.sessions.compile_text import compile_text
+from tests.harness.releases import since
 
 ORDERS = """
     (1, 'a', TIMESTAMP'2024-01-01 10:00', 10), (2, 'a', TIMESTAMP'2024-01-01 10:30', 20),
@@ -79,6 +80,7 @@ def test_views_tables_and_inserts_take_it(db):
     db.sql("DROP TABLE deduplicated_table")
 
 
+@since((4, 1), "table functions that read Arrow batches")
 def test_the_table_function_and_compiled_text_answer_the_same(db):
     udtf.register(db)
     call = (
@@ -89,6 +91,7 @@ def test_the_table_function_and_compiled_text_answer_the_same(db):
     assert ids(db.sql(compile_text(db, f"SELECT id FROM orders {CLAUSE} ON TIME ts"))) == [1, 3, 4, 5, 6]
 
 
+@since((4, 1), "table functions that read Arrow batches")
 def test_a_wrong_call_says_what_is_missing(db):
     udtf.register(db)
     with pytest.raises(Exception, match="on_time must be a column of the input"):

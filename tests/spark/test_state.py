@@ -14,6 +14,7 @@ import pytest
 
 from sqlx.errors import TemporalSqlError
 from sqlx.streaming.registry import registry
+from tests.harness.releases import since
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +85,7 @@ WAITING = [
 ]
 
 
+@since((4, 1), "fields of a VARIANT after a colon")
 def test_versions_of_a_join_end_when_the_next_begins(spark: SparkSession, folder: Path) -> None:
     checkpoint = _started(spark, folder, "state_join", JOIN)
     assert _state(spark, "state_join") == [*VERSIONS, *WAITING]
