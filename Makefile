@@ -24,7 +24,7 @@ test: check fast spark kafka compat connect ## all that CI checks, in about 20 m
 test-all: check fast docs test-compat test-connect test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
 	SQLX_ALL_ORDERS=1 $(BIN)/pytest tests/properties/test_corrections.py
 	@$(BIN)/python .ci/compile_pyspark.py
-	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta"
+	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg"
 	$(MAKE) kafka GATE="not dbt"
 	$(MAKE) dbt demo
 
@@ -38,11 +38,11 @@ lint: setup ## ruff: rules and format
 	$(BIN)/ruff format --check .
 
 fast: setup ## the tests and doctests that need no Spark
-	$(BIN)/pytest -m "not spark and not kafka and not delta"
+	$(BIN)/pytest -m "not spark and not kafka and not delta and not iceberg"
 
 spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 	@$(BIN)/python .ci/compile_pyspark.py
-	$(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and $(GATE)" $(ARGS)
+	$(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg and $(GATE)" $(ARGS)
 
 compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat
@@ -61,7 +61,7 @@ test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
 	@.ci/setup-compat
 	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
 	@$(BIN)/python -m benchmarks.kafka_broker
-	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "spark and not kafka and not delta"
+	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg"
 	.venv-4.2/bin/python -m pytest -m "kafka or delta" tests/connectors
 
 test-wheel: setup ## the wheel in an empty environment: the doctor and the demo (installs 1 GB)

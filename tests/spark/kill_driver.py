@@ -26,7 +26,7 @@ QUERY = (
     "SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
 )
 GROUPS = (
-    "CREATE STREAMING TABLE joined USING {format} OPTIONS (write.mode 'upsert') CHECKPOINT '{folder}/checkpoint' "
+    "CREATE STREAMING TABLE {name} USING {format} OPTIONS (write.mode 'upsert') CHECKPOINT '{folder}/checkpoint' "
     "{trigger} TASKS 2 AS " + keyed.QUERY
 )
 
@@ -41,15 +41,16 @@ def main(folder: Path, *, now: bool, upsert: str = "") -> None:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
     }
-    if upsert == "delta":
-        conf["sqlx.connectors"] = "delta"
+    if upsert in ("delta", "iceberg"):
+        conf["sqlx.connectors"] = upsert
     # One task at a time, since each life starts its own workers: of two partitions one has written its state when the
     # other dies. A task may fail, as on a cluster: a worker that was killed costs a retry, not the query.
     spark = sqlx.session(master="local[1,8]", conf=conf)
     for definition in (keyed.DEFINITION,) if upsert else DEFINITIONS:
         spark.sql(definition.format(folder=folder))
     trigger = "TRIGGER (AVAILABLE NOW)" if now else ""
-    spark.sql((GROUPS if upsert else QUERY).format(folder=folder, trigger=trigger, format=upsert))
+    name = "iceberg.db.joined" if upsert == "iceberg" else "joined"
+    spark.sql((GROUPS if upsert else QUERY).format(folder=folder, trigger=trigger, format=upsert, name=name))
     print("READY", flush=True)  # noqa: T201 - the one who kills reads it
     (query,) = registry(spark.sparkContext).all()
     query.wait()
