@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -19,13 +19,14 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: check fast spark kafka compat connect ## all that CI checks, in about 20 minutes on 2 cores
+test: check fast spark kafka lakehouse compat connect ## all that CI checks, in about 20 minutes on 2 cores
 
 test-all: check fast docs test-compat test-connect test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
 	SQLX_ALL_ORDERS=1 $(BIN)/pytest tests/properties/test_corrections.py
 	@$(BIN)/python .ci/compile_pyspark.py
 	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg"
 	$(MAKE) kafka GATE="not dbt"
+	$(MAKE) lakehouse GATE="not dbt"
 	$(MAKE) dbt demo
 
 check: lint ## ruff, mypy, the import contracts, and code that nothing calls
@@ -44,9 +45,9 @@ spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 	@$(BIN)/python .ci/compile_pyspark.py
 	$(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg and $(GATE)" $(ARGS)
 
-compat: setup ## a part of them on PySpark 4.2: the hook, the hosts of state, a live case of each operator
-	@.ci/setup-compat
-	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics tests/properties/test_chains.py
+compat: setup ## a part of them on PySpark 4.0: the hook, the hosts of state, a live case of each operator
+	@.ci/setup-compat 4.0
+	.venv-4.0/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics tests/properties/test_chains.py
 
 CONNECT := tests/connect
 connect: setup ## a client of Spark Connect without Java, and a stock server of 4.2: bounded and live, definitions, errors
@@ -57,12 +58,18 @@ test-connect: GATE = not dbt
 test-connect: CONNECT = tests/connect tests/semantics -k "connect or test_batch"
 test-connect: connect ## all of it, with every bounded semantic case
 
-test-compat: setup ## all of them on PySpark 4.2, Kafka's and Delta's too
-	@.ci/setup-compat
-	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
+RELEASES := 4.0 4.1 4.2
+test-compat: $(addprefix test-compat-,$(RELEASES)) ## all of them on PySpark 4.0, 4.1 and 4.2, those of connectors too
+
+test-compat-%: setup # one of them
+	@.ci/setup-compat $*
 	@$(BIN)/python -m benchmarks.kafka_broker
-	.venv-4.2/bin/python -m pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg"
-	.venv-4.2/bin/python -m pytest -m "kafka or delta" tests/connectors
+	.venv-$*/bin/python -m pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg" $(ARGS)
+	.venv-$*/bin/python -m pytest -m "kafka or delta$(if $(filter 4.2,$*),, or iceberg)" $(ARGS) tests/connectors
+
+lakehouse: setup ## tables of Delta and Iceberg on PySpark 4.1, the newest that Iceberg has a jar for
+	@.ci/setup-compat 4.1
+	.venv-4.1/bin/python -m pytest -n 2 --dist load -m "(delta or iceberg) and $(GATE)" $(ARGS) tests/connectors/test_lakehouse.py
 
 test-wheel: setup ## the wheel in an empty environment: the doctor and the demo (installs 1 GB)
 	.ci/test-wheel
@@ -110,4 +117,4 @@ bench-serving: setup ## JDBC sessions at once against `sqlx serve` (five minutes
 	$(BIN)/python -m benchmarks.serving $(ARGS)
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .venv-4.2 .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-4.* .venv-connect .venv-server .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log

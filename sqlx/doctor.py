@@ -104,7 +104,7 @@ def _in_spark(wanted: Connector, environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 WHY = {
-    "pyspark": "sqlx is built on PySpark 4.2 and 4.3",
+    "pyspark": "sqlx is built on PySpark 4.0 to 4.3",
     "pandas": "PySpark does not work with pandas 3",
     "pyarrow": "PySpark needs 18 or newer",
     "numpy": "the compiled operators are built on numpy 2",

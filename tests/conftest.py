@@ -36,7 +36,7 @@ settings.register_profile("debug", _COMMON, max_examples=10, verbosity=Verbosity
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
-# The part of the Spark tests that the gate also runs on PySpark 4.2: what holds state, what reaches into Spark's own
+# The part of the Spark tests that the gate also runs on PySpark 4.0: what holds state, what reaches into Spark's own
 # parser, and a live case of each operator. `make test-compat` runs them all.
 COMPAT = (
     "tests/spark/test_as_of_hosts.py",

@@ -34,6 +34,7 @@ RUN = {
 NOT_RUN = {
     "kafka": "needs a broker: tests/connectors/test_connector_docs.py runs it",
     "delta": "needs Delta's jars: tests/connectors/test_connector_docs.py runs it",
+    "iceberg": "needs Iceberg's jar: tests/connectors/test_connector_docs.py runs it",
     "fragment": "a piece of a statement, or the text between two stages",
     "ksqldb": "another system's text",
     "flink": "another system's text",

@@ -24,7 +24,7 @@ from pathlib import Path
 from sqlx.errors import RunError
 
 SUPPORTED = (17, 21)
-"""Major versions that both PySpark 4.2 and 4.3 run on."""
+"""Major versions that PySpark 4.0 to 4.3 run on."""
 
 PLACES = (
     "/usr/lib/jvm/*",

@@ -1,4 +1,4 @@
-"""The SQL of docs/kafka.md and docs/delta.md runs, with a broker and with Delta's tables."""
+"""The SQL of docs/kafka.md, docs/delta.md and docs/iceberg.md runs, with a broker and with tables of both formats."""
 
 from __future__ import annotations
 
@@ -58,3 +58,10 @@ def test_the_examples_of_kafka_run(spark: SparkSession, broker: Broker, topics: 
 def test_the_examples_of_delta_run(spark: SparkSession) -> None:
     session = run(spark, "delta")
     assert session.sql("SELECT * FROM priced").count() == 0
+
+
+@pytest.mark.full
+@pytest.mark.iceberg
+def test_the_examples_of_iceberg_run(spark: SparkSession) -> None:
+    session = run(spark, "iceberg")
+    assert session.sql("SELECT * FROM iceberg.shop.priced").count() == 0

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from sqlx.serving.health import ask
+from tests.harness.releases import since
 from tests.spark.server import ServerProcess, java, refusal, rows
 
 AS_OF = "SELECT o.id, r.rate FROM o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
@@ -175,6 +176,7 @@ def test_sqlalchemy_inspects_and_queries(home: Home, beeline: tuple[str, str]) -
         engine.dispose()
 
 
+@since((4, 1), "a parser that sees the values of a client's query")
 def test_connect_reads_what_jdbc_made(home: Home, beeline: tuple[str, str]) -> None:
     pytest.importorskip("grpc")
     done = subprocess.run(

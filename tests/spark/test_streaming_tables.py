@@ -182,7 +182,8 @@ def test_a_query_that_failed_at_once_is_corrected_in_place(spark: SparkSession, 
     assert error.condition == ("STREAMING.SINK" if RELEASE < (4, 1) else "STREAMING.QUERY_FAILED")
     assert "too large" in str(error)
     assert "\tat " not in str(error)
-    assert cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))["status"] == "failed"
+    if RELEASE > (4, 0):  # there its start fails already, and no query is left
+        assert cells(spark.sql("DESCRIBE STREAMING QUERY st_rows"))["status"] == "failed"
     spark.sql(text.format("id"))
     assert ids(spark, "st_rows") == [1, 2]
 
