@@ -16,6 +16,7 @@ from sqlx.cli.dbt import SETTINGS, dbt
 from sqlx.cli.doctor import doctor
 from sqlx.cli.output import complain, out, reported
 from sqlx.cli.pack import pack
+from sqlx.cli.pipelines import pipelines
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
 from sqlx.cli.serve import serve
 from sqlx.cli.start import started
@@ -200,6 +201,7 @@ app.command(context_settings=SETTINGS)(dbt)
 app.command()(doctor)
 app.add_typer(connectors, name="connectors")
 app.command()(serve)
+app.command(context_settings=SETTINGS)(pipelines)
 app.command()(pack)
 
 

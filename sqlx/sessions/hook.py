@@ -18,8 +18,10 @@ from pyspark.sql import SparkSession
 
 import udtf
 from sqlx.errors import TemporalSqlError
+from sqlx.sessions.pipelines import in_pipeline, may_be_of_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
 from sqlx.sessions.stored import where_written
+from sqlx.sql.tokens import LexicalError, tokenize
 from sqlx.streaming.commands import look_again
 from sqlx.streaming.registry import registry
 from udtf.engine import engine_of
@@ -182,6 +184,9 @@ class SparkParserHook:
             raise self._front.errors.internal(error) from error
 
     def _parse_ours(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
+        of_pipeline = self._of_pipeline(text)
+        if of_pipeline is not None:
+            return of_pipeline
         plan, refusal = self._ask_spark(text, delegate)
         put_in = partial(substitute_parameters, context=context)
         rewritten = self._front.statements(self._session).rewrite(text, lambda: refusal is None, put_in)
@@ -198,6 +203,19 @@ class SparkParserHook:
         if rewritten.sql is None:
             return self._session.emptyDataFrame().queryExecution().logical()
         return self._delegate.parsePlan(rewritten.sql)
+
+    def _of_pipeline(self, text: str) -> Any:
+        """The plan of a statement of a declarative pipeline; None where it is none."""
+        jvm = self._front.jvm
+        try:
+            tokens = tokenize(text)
+        except LexicalError:
+            return None
+        if not may_be_of_pipeline(tokens) or not in_pipeline(jvm):
+            return None
+        query = self._front.statements(self._session).frame_of
+        found = pipeline_plan(jvm, text, tokens, self._delegate.parsePlan, query)
+        return self._delegate.parsePlan(text) if found is None else found
 
     def _ask_spark(self, text: str, delegate: Callable[[str], Any]) -> tuple[Any, PySparkException | None]:
         """Spark's plan, or its refusal."""
@@ -276,6 +294,11 @@ class FrontEnd:
         self._kept: dict[str, list[Any]] = {}
         self._delegates: dict[str, Any] = {}
         self._sessions: dict[str, SessionStatements] = {}
+
+    @property
+    def jvm(self) -> Any:
+        """Spark's JVM."""
+        return self._context._jvm
 
     def keep(self, parser: SparkParserHook, session: str, delegate: Any) -> None:
         """Hold a session's parser for as long as Java may call it, and Spark's behind it."""

@@ -195,6 +195,17 @@ class SessionStatements:
                 return None  # words of ours in places where Spark reads them otherwise: SELECT deduplicate within
             raise
 
+    def frame_of(self, query: str) -> DataFrame | None:
+        """The rows of a temporal query, live where it reads a STREAM; None for one of Spark's.
+
+        Raises:
+            TemporalSqlError: the query is ours and wrong.
+        """
+        rewritten = self._query(query, tokenize(query))
+        if rewritten is None:
+            return None
+        return self.engine.query(rewritten.sql) if rewritten.sql is not None else rewritten.frame
+
     def _refuse_write(self, text: str, tokens: tuple[Token, ...], accepted: Callable[[], bool]) -> None:
         """Refuse to write what only a stream writes."""
         if accepted():

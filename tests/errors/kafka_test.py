@@ -101,6 +101,34 @@ def test_a_connector_without_jars_names_the_command(tmp_path: Path, monkeypatch:
     assert connector_conf({}) == {}
 
 
+def test_a_connector_without_a_jar_for_this_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "RELEASE", (4, 3))
+    assert not CONNECTORS["iceberg"].is_available
+    with pytest.raises(RunError) as refused:
+        connector_conf({"sqlx.connectors": "iceberg"})
+    assert refused.value.getCondition() == "CONNECTOR.NO_RELEASE"
+    assert "there are jars for 4.0 and 4.1" in str(refused.value)
+    monkeypatch.setattr(fetching, "RELEASE", (4, 1))
+    assert "iceberg-spark-runtime-4.1_2.13-1.12.0.jar" in [
+        artifact.file for artifact in CONNECTORS["iceberg"].artifacts
+    ]
+
+
+def test_a_catalog_of_iceberg_is_below_the_warehouse_unless_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "RELEASE", (4, 1))
+    monkeypatch.setenv("SQLX_JARS", str(tmp_path))
+    for artifact in (*CONNECTORS["iceberg"].artifacts, *CONNECTORS["delta"].artifacts):
+        tmp_path.joinpath(artifact.file).touch()
+    asked = {"sqlx.connectors": "iceberg,delta", "spark.sql.warehouse.dir": "/w"}
+    conf = connector_conf(asked)
+    assert conf["spark.sql.catalog.iceberg.warehouse"] == "/w/iceberg"
+    assert conf["spark.sql.extensions"].count(",") == 1
+    mine = connector_conf({**asked, "spark.sql.catalog.iceberg.type": "rest"})
+    assert "spark.sql.catalog.iceberg.type" not in mine
+
+
 def test_jars_are_added_to_those_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQLX_JARS", str(tmp_path))
     for artifact in CONNECTORS["delta"].artifacts:

@@ -211,7 +211,7 @@ def test_a_connector_among_the_jars_of_spark_is_ok(tmp_path: Path) -> None:
 def test_an_unknown_connector_is_refused() -> None:
     result = CliRunner().invoke(app, ["doctor", "--connector", "oracle"])
     assert result.exit_code == 1
-    assert "There are: kafka, avro, delta." in result.stderr
+    assert "There are: kafka, avro, delta, iceberg." in result.stderr
 
 
 HOLD = """
