@@ -33,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         master="local[2]",
         conf={
             "sqlx.connectors": ",".join(connector.name for connector in there),
+            "spark.databricks.delta.snapshotPartitions": "1",  # of small tables: fifty cost a second a version
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={home}",
             "spark.local.dir": str(home / "local"),

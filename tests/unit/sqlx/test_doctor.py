@@ -102,7 +102,9 @@ def test_pandas_3_is_named(installed: Any) -> None:
     assert checks["pandas"]["remedy"] == "pip install 'pandas>=2.2,<3'"
 
 
-@pytest.mark.parametrize(("version", "code"), [("4.1.2", 1), ("4.2.0", 0), ("4.3.0", 0), ("4.4.0", 1)])
+@pytest.mark.parametrize(
+    ("version", "code"), [("3.5.8", 1), ("4.0.1", 0), ("4.1.2", 0), ("4.2.0", 0), ("4.3.0", 0), ("4.4.0", 1)]
+)
 def test_the_spark_that_is_supported(installed: Any, version: str, code: int) -> None:
     installed("pyspark", version)
     assert doctor()[0] == code
