@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LOCAL = "local[*]"
 _OF_THE_DRIVER = {"spark.sql.execution.arrow.pyspark.enabled": "true", "spark.ui.showConsoleProgress": "false"}
+#: A file system may say that a task is better off on another host. There is none, and after a wait nobody asks again.
+_OF_ONE_MACHINE = {"spark.locality.wait": "0s"}
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
 
@@ -41,7 +43,9 @@ def session(app: str, master: str | None, conf: Mapping[str, str], warehouse: st
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     defaults = {**DEFAULTS, **_OF_THE_DRIVER, "spark.app.name": app, "spark.master": _LOCAL, **(submitted or {})}
-    settings = {**defaults, **({} if master is None else {"spark.master": master}), **_warehouse(warehouse), **conf}
+    defaults |= {} if master is None else {"spark.master": master}
+    defaults |= _OF_ONE_MACHINE if defaults["spark.master"].startswith("local") else {}
+    settings = {**defaults, **_warehouse(warehouse), **conf}
     settings |= connector_conf(settings)
     settings.pop(CONF, None)  # Spark would warn of a setting that is not its own
     others = settings.pop("spark.sql.extensions", "")
