@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlx.sql.tokens import Token
 
 #: Classes that read a pipeline's statements: one of them is below the parser on the stack then.
-_READERS = ".pipelines."
+_READERS = re.compile(r"\bat org\.apache\.spark\.sql\.(?:connect\.)?pipelines\.")
 _STUB = "SELECT 1 AS stub"
 _MISSING = ("BIND.UNKNOWN_RELATION", "TABLE_OR_VIEW_NOT_FOUND")
 
@@ -31,7 +31,8 @@ def may_be_of_pipeline(tokens: tuple[Token, ...]) -> bool:
 
 def in_pipeline(jvm: Any) -> bool:
     """Whether Java's thread, which waits for our parser, reads the statements of a pipeline."""
-    return _READERS in str(jvm.org.apache.spark.util.Utils.exceptionString(jvm.java.lang.Throwable()))
+    stack = str(jvm.org.apache.spark.util.Utils.exceptionString(jvm.java.lang.Throwable()))
+    return _READERS.search(stack) is not None
 
 
 def pipeline_plan(
