@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame
 from catalog.definitions import part_text
 from catalog.statements import literal
 from sqlx.connectors.jars import is_43
+from sqlx.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from sqlx.streaming.tables import StreamTable
+    from sqlx.streaming.tables import StreamTable, TableName
 
 #: The formats whose tables keep the number of a micro-batch.
 FORMATS: Final = frozenset({"delta", "iceberg"})
@@ -84,6 +85,23 @@ class IcebergTransactions:
 def keeps_batches(form: str) -> bool:
     """Whether Spark can add rows to a table of a format under the number of a micro-batch; Delta not on PySpark 4.3."""
     return form in FORMATS and not (form == "delta" and is_43())
+
+
+def check_catalog(text: str, span: tuple[int, int], form: str, name: TableName, session_catalog: str) -> None:
+    """Refuse an Iceberg table in Spark's own catalog, which cannot hold one.
+
+    Args:
+        text: the statement.
+        span: where it names the table.
+        form: of USING.
+        name: the table's.
+        session_catalog: the class of ``spark_catalog``; Iceberg has one for it, too.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    if form == "iceberg" and name.is_in_session_catalog and "iceberg" not in session_catalog.lower():
+        raise UnsupportedError("ICEBERG.CATALOG", text, span, name=name.shown)
 
 
 def query_id(spark: SparkSession) -> str:

@@ -18,7 +18,7 @@ from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
-from sqlx.streaming.lakehouse import TableSink, keeps_batches, transactions_of
+from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
 from sqlx.streaming.registry import RunningQuery, listen, queries_of
 from sqlx.streaming.sinks import (
@@ -250,6 +250,8 @@ class Starter:
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
         check_path(self.statement.text, self.statement.span("USING"), self.sink.format, self.path)
+        catalog = str(self.spark.conf.get("spark.sql.catalog.spark_catalog", ""))
+        check_catalog(self.statement.text, self.statement.span("NAME"), self.sink.format, self.name, catalog)
         self._check_place(self.path, "OPTIONS")
         self._check_place(self.statement.checkpoint or "", "CHECKPOINT")
         if self.to_path:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from sqlx.errors import TemporalSqlError
+from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.nodes import Result
 from sqlx.sql.definitions import StreamingTable, parse_streaming
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming import upsert
+from sqlx.streaming.lakehouse import check_catalog
 from sqlx.streaming.sinks import Sink
+from sqlx.streaming.tables import TableName
 
 KEYED = Result("upsert", (0,))
 
@@ -58,3 +60,15 @@ def test_what_cannot_be_upserted_says_why(result: Result, using: str, mode: str,
     message = _refusal(result, using, mode)
     assert message.startswith(f"[{condition}]")
     assert what in message
+
+
+def test_an_iceberg_table_needs_a_catalog_of_icebergs() -> None:
+    text = "CREATE STREAMING TABLE t USING iceberg AS SELECT 1"
+    name = TableName(("spark_catalog", "default", "t"))
+    with pytest.raises(UnsupportedError) as refused:
+        check_catalog(text, (23, 24), "iceberg", name, "")
+    assert refused.value.getCondition() == "ICEBERG.CATALOG"
+    assert "iceberg.shop.orders" in str(refused.value)
+    check_catalog(text, (23, 24), "iceberg", name, "org.apache.iceberg.spark.SparkSessionCatalog")
+    check_catalog(text, (23, 24), "iceberg", TableName(("iceberg", "shop", "t")), "")
+    check_catalog(text, (23, 24), "delta", name, "")
