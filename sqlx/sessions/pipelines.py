@@ -1,7 +1,8 @@
 """Statements of declarative pipelines (Spark 4.1 and newer): a pipeline starts its own queries, so ours start none.
 
 Spark gives the statements of a pipeline's SQL files to the parser of a session and takes their plans into its graph. A
-statement with a temporal query gets Spark's own plan, with that query in it; all others are Spark's as they are.
+statement with a temporal query gets Spark's own plan, with that query in it; all others are Spark's as they are. Why:
+docs/design/20261125_pipelines.md.
 """
 
 from __future__ import annotations

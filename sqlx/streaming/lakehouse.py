@@ -1,7 +1,7 @@
 """Tables of Delta and Iceberg, written by micro-batches whose number is in the table's own transaction.
 
 A micro-batch that runs again after a crash finds its number there and leaves the table as it is: no second snapshot, no
-second entry for readers of the table's changes.
+second entry for readers of the table's changes. Why: docs/design/20261125_lakehouse.md.
 """
 
 from __future__ import annotations
