@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-import pyspark
 import pytest
 from hypothesis import HealthCheck, Verbosity, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from udtf.engine.release import release_of
+from tests.harness.releases import RELEASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """PySpark leaves sockets to the garbage collector up to 4.1: its warnings are none of ours."""
-    if release_of(pyspark.__version__) < (4, 2):
+    if RELEASE < (4, 2):
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
         config.addinivalue_line("filterwarnings", "ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
 

@@ -14,6 +14,7 @@ from sqlx.cli.cases import MODE_HELP, run_cases
 from sqlx.cli.connectors import connectors
 from sqlx.cli.dbt import SETTINGS, dbt
 from sqlx.cli.doctor import doctor
+from sqlx.cli.options import Master, Warehouse
 from sqlx.cli.output import complain, out, reported
 from sqlx.cli.pack import pack
 from sqlx.cli.pipelines import pipelines
@@ -46,17 +47,9 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="SQL scripts, 
 OneFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A SQL script, or a dbt-style model.")]
 Text = Annotated[str | None, typer.Option("-e", "--execute", metavar="TEXT", help="SQL text in the place of a file.")]
 Var = Annotated[list[str], typer.Option("--var", metavar="K=V", help="What var('K') answers in a file; repeatable.")]
-Warehouse = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Keep tables and definitions in this folder (one process at a time)."),
-]
 Remote = Annotated[
     str,
     typer.Option(metavar="URL", help="Run on this stock server of Spark Connect, sc://HOST:PORT; no Java is needed."),
-]
-Master = Annotated[
-    str,
-    typer.Option(metavar="URL", help="Run on this cluster, spark://HOST:7077 or yarn; else on this machine alone."),
 ]
 Limit = Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to print of a result.")]
 DEFAULT_LIMIT = 20

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sqlx.cli.options import Master, Warehouse
 from sqlx.cli.output import note
 from sqlx.cli.start import started
 from sqlx.failures import CommandError
@@ -19,13 +19,9 @@ from sqlx.failures import CommandError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Warehouse = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Keep tables and definitions in this folder (one process at a time)."),
-]
-Master = Annotated[str, typer.Option(metavar="URL", help="Run on this cluster; else on this machine alone.")]
 #: Pipelines came with it.
 SINCE = (4, 1)
+_BINDING = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0"}
 
 
 def pipelines(
@@ -48,8 +44,7 @@ def pipelines(
     if release_of(pyspark.__version__) < SINCE:
         msg = f"PySpark {pyspark.__version__} has no pipelines."
         raise CommandError(msg, "They came with PySpark 4.1: pip install 'pyspark>=4.1'.")
-    connect = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0"}
-    with started(warehouse, connect, master=master) as spark:
+    with started(warehouse, master=master) as spark:
         wanted = stream_conf(spark, configured_tasks(spark))
         partitions = wanted["spark.sql.shuffle.partitions"]
         note(f"Every flow has {partitions} shuffle partitions, as cores allow; `configuration` of the pipeline wins.")
@@ -67,16 +62,18 @@ def serving(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[str]:
         spark: the session.
         conf: what their sessions begin with.
     """
+    from sqlx.serving.connect import service_of, stop_service
+
     jvm: Any = spark.sparkContext._jvm
     context: Any = spark.sparkContext._jsc.sc()
-    for name, value in conf.items():
+    for name, value in {**_BINDING, **conf}.items():
         context.conf().set(name, value)
-    server = getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+    server = service_of(jvm)
     server.start(context)
     try:
         yield f"sc://127.0.0.1:{server.localPort()}"
     finally:
-        server.stop(jvm.scala.Option.empty(), jvm.scala.Option.empty())
+        stop_service(jvm, server)
 
 
 def run_client(remote: str, arguments: Sequence[str]) -> int:

@@ -35,6 +35,16 @@ def connect_conf(options: ServeOptions) -> dict[str, str]:
     }
 
 
+def service_of(jvm: Any) -> Any:
+    """Spark's service of Connect clients, of which a JVM has one."""
+    return getattr(getattr(jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+
+
+def stop_service(jvm: Any, service: Any) -> None:
+    """Take no more connections, and end the sessions of clients."""
+    service.stop(jvm.scala.Option.empty(), jvm.scala.Option.empty())
+
+
 class ConnectServer:
     """The Spark Connect server of this process.
 
@@ -52,8 +62,7 @@ class ConnectServer:
         self._jvm, ours = jvm, jvm.sqlx.serving
         no_code = "" if options.trust_users else refusal_text()
         ours.ConnectLogin.use(login, options.most_rows, str(too_many_rows(options.most_rows)), no_code)
-        service = jvm.org.apache.spark.sql.connect.service
-        self._service = getattr(getattr(service, "SparkConnectService$"), "MODULE$")
+        self._service = service_of(jvm)
         self._service.start(spark.sparkContext._jsc.sc())
         self._server = self._service.server()
         if options.tls is not None:
@@ -91,8 +100,7 @@ class ConnectServer:
     def stop(self) -> None:
         """Take no more connections, and end the sessions of clients."""
         self._server.shutdownNow()
-        none = self._jvm.scala.Option.empty()
-        self._service.stop(none, none)
+        stop_service(self._jvm, self._service)
 
 
 def _private(owner: Any, name: str) -> Any:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import udtf
 from sqlx.errors import TemporalSqlError
-from sqlx.sessions.pipelines import in_pipeline, may_be_of_pipeline, pipeline_plan
+from sqlx.sessions.pipelines import in_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
 from sqlx.sessions.stored import where_written
 from sqlx.sql.tokens import LexicalError, tokenize
@@ -207,11 +207,11 @@ class SparkParserHook:
     def _of_pipeline(self, text: str) -> Any:
         """The plan of a statement of a declarative pipeline; None where it is none."""
         jvm = self._front.jvm
+        if not in_pipeline(jvm, text):
+            return None
         try:
             tokens = tokenize(text)
         except LexicalError:
-            return None
-        if not may_be_of_pipeline(tokens) or not in_pipeline(jvm):
             return None
         query = self._front.statements(self._session).frame_of
         found = pipeline_plan(jvm, text, tokens, self._delegate.parsePlan, query)
@@ -307,7 +307,7 @@ class FrontEnd:
 
     def weak(self, java_session: Any) -> Any:
         """A reference to Java's session that does not keep it."""
-        return self._context._jvm.java.lang.ref.WeakReference(java_session)
+        return self.jvm.java.lang.ref.WeakReference(java_session)
 
     def known(self) -> set[str]:
         """The ids of the sessions that something is kept for."""

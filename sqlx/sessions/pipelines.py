@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from sqlx.errors import TemporalSqlError, UnsupportedError
+from udtf.engine.java import copied, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,13 +26,15 @@ _STUB = "SELECT 1 AS stub"
 _MISSING = ("BIND.UNKNOWN_RELATION", "TABLE_OR_VIEW_NOT_FOUND")
 
 
-def may_be_of_pipeline(tokens: tuple[Token, ...]) -> bool:
-    """Whether a statement begins like one that a pipeline takes."""
-    return bool(tokens) and tokens[0].word == "CREATE"
+def in_pipeline(jvm: Any, text: str) -> bool:
+    """Whether Java's thread, which waits for our parser, reads the statements of a pipeline.
 
-
-def in_pipeline(jvm: Any) -> bool:
-    """Whether Java's thread, which waits for our parser, reads the statements of a pipeline."""
+    Args:
+        jvm: Spark's JVM.
+        text: the statement: without CREATE in it, it is none that a pipeline takes, and Java is not asked.
+    """
+    if "create" not in text.lower():
+        return False
     stack = str(jvm.org.apache.spark.util.Utils.exceptionString(jvm.java.lang.Throwable()))
     return _READERS.search(stack) is not None
 
@@ -58,7 +61,7 @@ def pipeline_plan(
     Raises:
         TemporalSqlError: the query is ours and wrong, or reads what is not there yet.
     """
-    start = _start_of_query(tokens)
+    start = _start_of_query(tokens) if tokens and tokens[0].word == "CREATE" else None
     if start is None:
         return None
     blank = re.sub(r"[^\n]", " ", text[:start])  # carets point into the statement
@@ -95,12 +98,6 @@ def _start_of_query(tokens: tuple[Token, ...]) -> int | None:
 
 def _with_query(plan: Any, query: Any) -> Any:
     """A copy of a plan with another query; that of a flow is inside its INSERT."""
-    names = plan.productElementNames()
-    fields = [str(names.next()) for _ in range(int(plan.productArity()))]
-    values = [plan.productElement(n) for n in range(len(fields))]
-    if "query" in fields:
-        values[fields.index("query")] = query
-    else:
-        place = fields.index("flowOperation")
-        values[place] = _with_query(values[place], query)
-    return plan.copy(*values)
+    if "query" in fields_of(plan):
+        return copied(plan, query=query)
+    return copied(plan, flowOperation=_with_query(plan.flowOperation(), query))

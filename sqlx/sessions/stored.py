@@ -21,6 +21,7 @@ from sqlx.plan.nodes import Plan
 from sqlx.spark.binder import SparkBinder
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Token, tokenize
+from udtf.engine.java import copied
 from udtf.engine.release import release_of
 
 _NEEDS = (
@@ -223,9 +224,4 @@ def where_written(session: Callable[[], Any], text: str) -> Iterator[None]:
 def _with_text(binder: SparkBinder, kept: Any, text: str, *places: str) -> Any:
     """A copy of what the catalog keeps with another text; every other field as it is."""
     jvm: Any = binder.spark.sparkContext._jvm
-    iterator = kept.productElementNames()
-    fields = [iterator.next() for _ in range(int(kept.productArity()))]
-    values = [
-        jvm.scala.Option.apply(text) if name in places else kept.productElement(n) for n, name in enumerate(fields)
-    ]
-    return kept.copy(*values)
+    return copied(kept, **dict.fromkeys(places, jvm.scala.Option.apply(text)))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import DataFrame
 
-from catalog.definitions import part_text
 from catalog.statements import literal
 from sqlx.connectors.jars import is_43
 from sqlx.errors import UnsupportedError
@@ -137,7 +136,7 @@ def once(spark: SparkSession, transactions: Transactions, batch_id: int) -> Iter
             spark.conf.unset(name)
 
 
-def computed(rows: DataFrame) -> DataFrame:
+def as_source(rows: DataFrame) -> DataFrame:
     """Rows that are kept, as a source without the way to them.
 
     Iceberg's MERGE reads them twice, and refuses a way that might number them differently the second time.
@@ -165,7 +164,6 @@ class TableSink:
         """Add the rows, unless they are there; they are computed whole in any case, for their operators' state."""
         if not rows.count():  # no transaction of nothing
             return
-        columns = [part_text(column.name) for column in self.table.columns]
         with once(rows.sparkSession, self.transactions, batch_id) as is_new:
             if is_new:
-                rows.select(*columns).writeTo(self.table.name.text).append()
+                rows.writeTo(self.table.name.text).append()

@@ -92,9 +92,12 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
     if not table.exists:
         location = table.location if table.has_files() else ""
         table.create(lates[0].schema, files.format, owner, location=location)
-    to: BatchSink = FileSink(table.location, files.file_format)
-    if keeps_batches(files.format):
-        to = TableSink(table, transactions_of(table, files.format))
+    is_kept = keeps_batches(files.format)
+    to = (
+        TableSink(table, transactions_of(table, files.format))
+        if is_kept
+        else FileSink(table.location, files.file_format)
+    )
     return Output(united([late.make for late in lates]), to, table.name.quoted)
 
 

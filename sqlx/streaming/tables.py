@@ -174,8 +174,6 @@ class StreamTable:
     @property
     def is_delta(self) -> bool:
         """Whether it is a Delta table of Spark's own catalog."""
-        if not self.name.is_in_session_catalog:
-            return False
         provider = self._metadata.provider()
         return bool(provider.isDefined()) and str(provider.get()).lower() == "delta"
 

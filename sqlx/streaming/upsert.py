@@ -19,7 +19,7 @@ from catalog.statements import absolute, literal
 from sqlx.connectors.jars import is_43
 from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
-from sqlx.streaming.lakehouse import FORMATS, Transactions, computed, once, query_id, transactions_of
+from sqlx.streaming.lakehouse import FORMATS, Transactions, as_source, once, query_id, transactions_of
 from sqlx.streaming.sinks import MODE_OPTION, BatchSink, Sink
 from sqlx.streaming.tables import Folder, StreamTable, TableName
 
@@ -192,7 +192,7 @@ class MergeUpsert:
     def _merge(self, changed: DataFrame) -> None:
         columns = [part_text(name) for name in self.changes.shown]
         assigned = ", ".join(f"{_TABLE}.{name} = {_CHANGED}.{name}" for name in columns)
-        computed(changed).createOrReplaceTempView(_CHANGED)
+        as_source(changed).createOrReplaceTempView(_CHANGED)
         changed.sparkSession.sql(
             f"MERGE INTO {self.table.name.text} AS {_TABLE} USING {_CHANGED} "
             f"ON {self.changes.same_key(_TABLE, _CHANGED)} "

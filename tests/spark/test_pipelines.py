@@ -53,10 +53,6 @@ class Pipeline:
 
 @pytest.fixture(scope="module")
 def remote(spark: SparkSession) -> Iterator[str]:
-    # In the context's settings, where sessions that clients make begin.
-    context = spark._jsc.sc()  # type: ignore[attr-defined]
-    for name, value in (("address", "127.0.0.1"), ("port", "0")):
-        context.conf().set(f"spark.connect.grpc.binding.{name}", value)
     with serving(spark, stream_conf(spark, 2)) as address:
         yield address
 

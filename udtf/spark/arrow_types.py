@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def arrow_schema(columns: StructType) -> pa.Schema:
-    """The columns as Arrow names their types, timestamps in UTC.
+#: PySpark 4.2 and newer ask for the time zone; before, it is always UTC.
+_ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
-    PySpark 4.2 and newer ask for the time zone; before, it is always UTC.
-    """
-    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(columns, **zone)
+
+def arrow_schema(columns: StructType) -> pa.Schema:
+    """The columns as Arrow names their types, timestamps in UTC."""
+    return to_arrow_schema(columns, **_ZONE)

@@ -109,7 +109,7 @@ class DeduplicateFunction:
 
 
 def register_deduplicate(spark: SparkSession) -> None:
-    """Make `deduplicate` known to a session; see `register_as_of`."""
+    """Make `deduplicate` known to a session."""
     _register(spark, DEDUPLICATE, DeduplicateFunction)
 
 
