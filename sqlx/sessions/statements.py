@@ -98,8 +98,9 @@ def positional_values(text: str, tokens: tuple[Token, ...], values: Sequence[str
 
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)+"
 _PAIRS = (
-    ("AS", "OF"), ("DEDUPLICATE", "WITHIN"), ("GRACE", "PERIOD"), ("EXPLAIN", "TEMPORAL"), ("VERSIONED", "TABLES?"),
-    ("UPSERT", "TABLES?"), ("SHOW", "STREAMS"), ("STREAMING", "TABLE"), ("STREAMING", "QUER(?:Y|IES)"),
+    ("AS", "OF"), ("DEDUPLICATE", "WITHIN"), ("GRACE", "(?:PERIOD|INTERVAL)"), ("LATE", "TO"),
+    ("EXPLAIN", "TEMPORAL"), ("VERSIONED", "TABLES?"), ("UPSERT", "TABLES?"), ("SHOW", "STREAMS"),
+    ("STREAMING", "TABLE"), ("STREAMING", "QUER(?:Y|IES)"),
     ("VERIFY", "BATCH"), ("EMIT", "(?:FINAL|CHANGES|ON|AFTER|EVERY|CORRECTIONS)"),
 )  # fmt: skip
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
@@ -108,9 +109,9 @@ _FUNCTIONS = frozenset({"history", "state", "sliding_window", "descriptor"})
 _CALLS = ("history", "state", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
 #: In every statement that can be temporal is one of these; looking for them costs a hundredth of the pattern.
 _MARKS = (
-    "of", "deduplicate", "grace", "temporal", "versioned", "upsert", "stream", "verify", "emit", "match_condition",
-    "history", "state", "sliding_window", "descriptor", "insert", "merge", "update", "delete", "truncate", "alter",
-    "load",
+    "of", "deduplicate", "grace", "late", "temporal", "versioned", "upsert", "stream", "verify", "emit",
+    "match_condition", "history", "state", "sliding_window", "descriptor", "insert", "merge", "update", "delete",
+    "truncate", "alter", "load",
 )  # fmt: skip
 _SCAN = re.compile(
     rf"\b(?:{'|'.join([*(f'{a}{_GAP}{b}' for a, b in _PAIRS), *_WORDS])})\b"
@@ -124,6 +125,8 @@ def may_be_ours(text: str) -> bool:
 
     >>> may_be_ours("SELECT 1"), may_be_ours("SELECT * FROM a JOIN b AS /* at */ OF a.ts ON a.k = b.k")
     (False, True)
+    >>> may_be_ours("SELECT k FROM s GROUP BY k, window(ts, '1 hour') GRACE INTERVAL 1 MINUTE LATE TO late")
+    True
     """
     lowered = text.lower()
     return any(mark in lowered for mark in _MARKS) and _SCAN.search(text) is not None

@@ -53,7 +53,7 @@ from udtf.spark import logics
 from udtf.spark.arrow_types import arrow_schema
 from udtf.spark.kept import Stateful
 from udtf.spark.stream import HandedOver, Made, rows_of, stream_operator, unpacking
-from udtf.spark.tasks import stream_conf
+from udtf.spark.tasks import PARTITIONS, stream_conf
 from udtf.spark.updates import SIDES, changes, changes_at_once, left_updates, paired
 from udtf.stream.handover import Handover
 from udtf.stream.spec import CORRECTED_COUNTERS, COUNTERS, TABLE_COUNTERS, StreamSpec
@@ -317,7 +317,6 @@ def waited_schema(waits: StructType) -> StructType:
 # The lowering.
 
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
 #: The name by which the outermost query reads the changes of a table.
 _CHANGES = "__sqlx_changes"
 
@@ -362,7 +361,7 @@ def ready(spark: SparkSession, conf: Mapping[str, str]) -> tuple[str, ...]:
     notes = []
     for name, value in conf.items():
         found = spark.conf.get(name, None)
-        if name == _PARTITIONS:
+        if name == PARTITIONS:
             if int(found or 200) > int(value):
                 notes.append(f"A live query is fastest with {name} = {value}, and the session has {found or 200}.")
         elif found != value:

@@ -52,8 +52,15 @@ def main(folder: Path, master: str, conf: dict[str, str]) -> dict[str, object]:
         (running,) = registry(spark.sparkContext).all()
         observed = [one.observedMetrics for one in running.query.recentProgress]
         found["live"] = [[one["deduplicate_1"][name] for name in RESTORES] for one in observed if one]
+        found["partitions"] = partitions(folder / "checkpoint")
     spark.stop()
     return found
+
+
+def partitions(checkpoint: Path) -> str:
+    """How many a query has for good."""
+    facts = json.loads((checkpoint / "offsets" / "0").read_text().splitlines()[1])
+    return str(facts["conf"]["spark.sql.shuffle.partitions"])
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 ROOT = Path(__file__).parents[2]
+LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
 #: Workers of a Python that has all but ours, unless a zip of it came along.
 _WITHOUT = """
 import sys
@@ -58,7 +59,7 @@ def without(tmp_path: Path) -> str:
 
 def test_our_code_is_brought_to_workers_that_lack_it(tmp_path: Path, without: str) -> None:
     answered = found(tmp_path, "local-cluster[1,2,1024]", spark_executorEnv_PYTHONPATH=without)
-    assert answered == {"bounded": [[1, 5]], "live": [[0, 0, 0], *[[8, 0, 0]] * 3]}
+    assert answered == {"bounded": [[1, 5]], "live": LIVE, "partitions": "2"}
 
 
 def test_what_came_with_the_job_is_enough(tmp_path: Path, without: str) -> None:
@@ -67,10 +68,12 @@ def test_what_came_with_the_job_is_enough(tmp_path: Path, without: str) -> None:
             ours.write(path, path.relative_to(ROOT))
     shipped = {"spark_submit_pyFiles": str(tmp_path / "our_udtf.zip"), "spark_executorEnv_PYTHONPATH": without}
     answered = found(tmp_path, "local-cluster[1,2,1024]", **shipped)
-    assert answered == {"bounded": [[1, 5]], "live": [[0, 0, 0], *[[8, 0, 0]] * 3]}
+    assert answered == {"bounded": [[1, 5]], "live": LIVE, "partitions": "2"}
 
 
-@pytest.mark.parametrize("executors", ["1,1", "1,4", "2,2"])
-def test_tasks_answer_from_memory_from_the_second_micro_batch_on(tmp_path: Path, executors: str) -> None:
+@pytest.mark.parametrize(("executors", "partitions"), [("1,1", "1"), ("1,4", "4"), ("2,2", "4")])
+def test_tasks_answer_from_memory_from_the_second_micro_batch_on(
+    tmp_path: Path, executors: str, partitions: str
+) -> None:
     answered = found(tmp_path, f"local-cluster[{executors},1024]", spark_executorEnv_PYTHONPATH=str(ROOT))
-    assert answered == {"bounded": [[1, 5]], "live": [[0, 0, 0], *[[8, 0, 0]] * 3]}
+    assert answered == {"bounded": [[1, 5]], "live": LIVE, "partitions": partitions}

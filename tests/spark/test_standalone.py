@@ -19,13 +19,14 @@ from tests.harness.stock_server import PYTHON, ROOT, spark_home_of, stock_server
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 DRIVER, CLIENT = ROOT / ".venv-4.2/bin/python", ROOT / ".venv-connect/bin/python"
 SCRIPT = Path(__file__).with_name("cluster.py")
+WHOLE = Path(__file__).with_name("everywhere.py")
 LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     subprocess.run([ROOT / ".ci/setup-connect"], check=True, capture_output=True)
-    with standalone(tmp_path_factory.mktemp("cluster"), PYTHON) as url:
+    with standalone(tmp_path_factory.mktemp("cluster"), PYTHON, cores=2) as url:
         yield url
 
 
@@ -60,13 +61,13 @@ def test_spark_submit_is_not_overridden(cluster: str, tmp_path: Path) -> None:
     done = run(submit, "--master", cluster, "--name", "told", *conf, SCRIPT, tmp_path, "", "{}", cwd=tmp_path)
     answered = found(done)
     assert answered.pop("told") == [cluster, "told", "3"]
-    assert answered == {"bounded": [[1, 5]], "live": LIVE}
+    assert answered == {"bounded": [[1, 5]], "live": LIVE, "partitions": "3"}
 
 
 def test_a_session_on_the_cluster(cluster: str, tmp_path: Path) -> None:
     conf = json.dumps({"spark.sql.warehouse.dir": str(tmp_path / "warehouse")})
     done = run(DRIVER, SCRIPT, tmp_path, cluster, conf, cwd=tmp_path, PYSPARK_PYTHON=str(PYTHON))
-    assert found(done) == {"bounded": [[1, 5]], "live": LIVE}
+    assert found(done) == {"bounded": [[1, 5]], "live": LIVE, "partitions": "4"}
 
 
 def test_the_command_line_on_the_cluster(cluster: str, tmp_path: Path) -> None:
@@ -91,3 +92,16 @@ def test_a_client_of_spark_connect_at_the_cluster(cluster: str, tmp_path: Path) 
         done = run(CLIENT, "-m", "sqlx", "sql", "--remote", url, "-e", text, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1].split() == ["1", "5"]
+
+
+def everywhere(folder: Path, *command: str | Path, **environment: str) -> dict[str, object]:
+    """What the product answers, its input and its tables in a folder."""
+    folder.mkdir()
+    conf = json.dumps({"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.ui.enabled": "false"})
+    return found(run(*command, "--conf", conf, cwd=folder, **environment))
+
+
+def test_every_operator_answers_as_on_one_machine(cluster: str, tmp_path: Path) -> None:
+    here = everywhere(tmp_path / "here", DRIVER, WHOLE, tmp_path / "here", "--master", "local[2]")
+    there = tmp_path / "there"
+    assert everywhere(there, DRIVER, WHOLE, there, "--master", cluster, PYSPARK_PYTHON=str(PYTHON)) == here

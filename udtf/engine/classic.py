@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType, StructType
 
 from udtf.engine.asking import probing
 from udtf.engine.engine import SESSION_CATALOG, Relation, has_catalog, may_be_in_session_catalog, quoted
+from udtf.engine.executors import come
 from udtf.engine.plan_text import column_read
 from udtf.engine.release import release_of
 from udtf.engine.shipping import archive, carried_function, carried_processor
@@ -41,7 +42,7 @@ class ClassicEngine:
         self.spark = spark
         #: Spark's own parser: what is asked here is plain SQL, and the way through ours would be a detour.
         self.parser: Any = None
-        self._carries = False
+        self._carries = self._has_come = False
 
     # what the JVM has
 
@@ -276,6 +277,14 @@ class ClassicEngine:
     def cores(self) -> int:
         """How many tasks Spark runs at once."""
         return int(self.spark.sparkContext.defaultParallelism)
+
+    @property
+    def cluster_cores(self) -> int:
+        """The same when no executor has come for a while."""
+        if not self._has_come:
+            come(self.spark, lambda: self.cores)
+            self._has_come = True
+        return self.cores
 
     def ship(self, path: Path) -> None:
         """Bring a file to every worker."""

@@ -28,6 +28,7 @@ from udtf.engine.engine import (
     quoted,
     spelled_path,
 )
+from udtf.engine.executors import come
 from udtf.engine.plan_text import PlanText, compared_type_in
 from udtf.engine.shipping import archive, carried_function, carried_processor
 
@@ -60,7 +61,7 @@ class ConnectEngine:
         self._known: dict[object, Any] = {}
         self._texts: dict[str, str] = {}
         self._shipped: set[str] = set()
-        self._has_code = self._hears = False
+        self._has_code = self._hears = self._has_come = False
         self._operations: dict[str, tuple[int, int]] = {}
 
     def fresh(self) -> None:
@@ -236,6 +237,14 @@ class ConnectEngine:
     def cores(self) -> int:
         """How many tasks Spark runs at once: into so many it would split a range."""
         return self._once("cores", self._splits)
+
+    @property
+    def cluster_cores(self) -> int:
+        """The same when no executor has come for a while."""
+        if not self._has_come:
+            come(self.spark, self._splits)
+            self._has_come = True
+        return self._splits()
 
     def _splits(self) -> int:
         found = re.search(r"splits=(\d+)", _explained(self.spark.range(1)))

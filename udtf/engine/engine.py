@@ -190,6 +190,11 @@ class Engine(Protocol):
         """How many tasks Spark runs at once."""
         ...
 
+    @property
+    def cluster_cores(self) -> int:
+        """The same when executors that were on their way have come: for what is kept longer than they may take."""
+        ...
+
     def ship(self, path: Path) -> None:
         """Bring a file to every worker, which finds it with ``SparkFiles.get`` by its name."""
         ...

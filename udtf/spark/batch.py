@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import math
+import os
 import shutil
 import tempfile
 import uuid
@@ -23,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from udtf.engine import engine_of
+from udtf.engine import engine_of, is_remote
 from udtf.engine.engine import NO_ESTIMATE
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
@@ -34,7 +35,7 @@ from udtf.stream.blobs import gathered
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from udtf.operators.as_of_join.batch import Versions
@@ -288,7 +289,7 @@ def as_of_join_mapped(
     from udtf.operators.as_of_join.batch import sort_versions  # numba costs a second to import
 
     sorted_config, versions = sort_versions(config, right.toArrow())
-    path = _kept(versions)
+    path = _kept(versions, _local_folder(left.sparkSession))
     with _adding:
         engine_of(left.sparkSession).ship(path)
     answer = named("as_of_join", partial(_join_batches, path.name, sorted_config))
@@ -302,13 +303,13 @@ def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.Record
         yield from in_utc(_versions(name, config).join(pa.Table.from_batches(held))).to_batches()
 
 
-def _kept(versions: pa.Table) -> Path:
+def _kept(versions: pa.Table, beside: str | None) -> Path:
     """The versions as a file; the same ones are the same file, however often a long-lived driver is asked for them."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, versions.schema) as out:
         out.write_table(versions)
     data = sink.getvalue()
-    path = _directory() / f"as_of_{hashlib.sha256(data).hexdigest()[:32]}.arrow"
+    path = _directory(beside) / f"as_of_{hashlib.sha256(data).hexdigest()[:32]}.arrow"
     if not path.exists():
         draft = path.with_suffix(f".{uuid.uuid4().hex}")
         draft.write_bytes(data)
@@ -316,10 +317,16 @@ def _kept(versions: pa.Table) -> Path:
     return path
 
 
+def _local_folder(spark: SparkSession) -> str | None:
+    """The first folder of the driver's ``spark.local.dir``; None is the system's, as for a client without a driver."""
+    first = str(spark.conf.get("spark.local.dir", None) or "").split(",")[0]
+    return first if not is_remote(spark) and os.access(first, os.W_OK | os.X_OK) else None
+
+
 @cache
-def _directory() -> Path:
+def _directory(beside: str | None) -> Path:
     """Where the driver keeps the files that executors fetch; they must stay until the last of them has."""
-    path = Path(tempfile.mkdtemp(prefix="sqlx-as-of-"))
+    path = Path(tempfile.mkdtemp(prefix="sqlx-as-of-", dir=beside))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 

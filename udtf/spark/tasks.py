@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: The column with the number of a row's task.
 TASK: Final = "__task"
+#: How many partitions a shuffle has, and a live query for good.
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _STATE_STORE: Final = "spark.sql.streaming.stateStore."
 _DEFAULT_TASKS: Final = 16  # on every machine: answers to late rows depend on it
 _SETTINGS: Final = {
@@ -49,9 +51,12 @@ def stream_conf(spark: SparkSession, tasks: int) -> dict[str, str]:
     """What to set while such a query is started; Spark writes these settings into its checkpoint.
 
     A partition costs each micro-batch a Python worker, a state server and a checkpoint, and a core runs one at a time:
-    more partitions than cores only make micro-batches slower.
+    more partitions than cores only make micro-batches slower. Who sets ``spark.sql.shuffle.partitions`` gets that many,
+    but never more than there are tasks, which the rest would have nothing of.
     """
-    return {**_SETTINGS, "spark.sql.shuffle.partitions": str(partitions(tasks, engine_of(spark).cores))}
+    wanted = spark.conf.getAll.get(PARTITIONS)
+    count = partitions(tasks, engine_of(spark).cluster_cores) if wanted is None else min(int(wanted), tasks)
+    return {**_SETTINGS, PARTITIONS: str(count)}
 
 
 def partitions(tasks: int, cores: int) -> int:
