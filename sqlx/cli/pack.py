@@ -26,10 +26,12 @@ def pack(folder: Folder, environment: Whole = False) -> None:
 
     A session brings the code to workers that lack it by itself; the zip is for those who want it in --py-files, or in
     addArtifacts of a session of Spark Connect. The environment is packed by conda-pack where it is one of conda's, else
-    by venv-pack, whose archives need the same Python below them on every node.
+    by venv-pack, whose archives need the same Python below them on every node. A link beside the archive lets a driver
+    that is started in DIR find the environment where its workers have it.
     """
     from udtf.engine.shipping import archive
 
+    folder = folder.absolute()
     if folder.exists() and not folder.is_dir():
         msg = f"{folder} is a file, not a folder."
         raise CommandError(msg)
@@ -38,9 +40,21 @@ def pack(folder: Folder, environment: Whole = False) -> None:
     _tell(code, "the code of the workers", f"spark-submit --py-files {code} …")
     if environment:
         packed = _packed(folder / f"{_NAME}.tar.gz")
+        _link(folder / _NAME)
         python = f"--conf spark.pyspark.python=./{_NAME}/bin/python"
-        use = f"spark-submit --archives {packed}#{_NAME} {python} …"
+        use = f"cd {folder} && spark-submit --archives {packed}#{_NAME} {python} …"
         _tell(packed, "this Python environment; standalone, YARN and Kubernetes take it the same way", use)
+
+
+def _link(path: Path) -> None:
+    """Let the driver find this environment under the path that the workers unpack the archive to."""
+    if path.is_symlink():
+        path.unlink()
+    try:
+        path.symlink_to(sys.prefix, target_is_directory=True)
+    except FileExistsError:
+        msg = f"{path} is in the way of the link that the driver needs."
+        raise CommandError(msg, "Name another folder, or move it away.") from None
 
 
 def _tell(path: Path, what: str, use: str) -> None:

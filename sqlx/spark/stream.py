@@ -42,7 +42,7 @@ from sqlx.plan.subquery_text import stands_in
 from sqlx.plan.updates import TableGiver, kept_orders, updates_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
 from sqlx.spark.batch import live_copies, query_frame
-from sqlx.spark.workers import check_workers
+from sqlx.spark.workers import check_driver, check_workers
 from udtf.columns.arrays import can_hash
 from udtf.columns.updates import key_columns, order_columns, payload_columns
 from udtf.engine import engine_of
@@ -447,6 +447,7 @@ class StreamLowering:
         """All operators, inputs first, then the query around them."""
         operators = self.plan.operators()
         if operators:
+            check_driver(self.spark)
             check_workers(self.spark)
         kept = {table.name for node in operators for table in _kept_tables(node) if table is not None}
         for node in operators:

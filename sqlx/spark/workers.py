@@ -7,6 +7,7 @@ lacks would come out in the middle of a job, as a stack trace.
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -84,6 +85,19 @@ def check_workers(spark: SparkSession) -> None:
         engine_of(spark).carry_code()
     for worker in _asked[owner]:
         check_worker(worker)
+
+
+def check_driver(spark: SparkSession) -> None:
+    """Whether the driver's machine has the Python of the workers: Spark starts it there once for a live operator.
+
+    Raises:
+        RunError: `WORKERS.PYTHON_OF_DRIVER`.
+    """
+    if is_remote(spark):
+        return
+    python = str(spark.sparkContext.pythonExec)
+    if shutil.which(python) is None:
+        raise RunError("WORKERS.PYTHON_OF_DRIVER", python=python)
 
 
 def _with_code(spark: SparkSession) -> list[Worker]:

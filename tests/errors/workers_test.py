@@ -95,3 +95,12 @@ def test_our_code_is_brought_to_workers_that_lack_it() -> None:
     assert cluster.shipped == 1
     cluster = Cluster([GOOD, GOOD])
     assert (workers._with_code(cluster), cluster.shipped) == ([GOOD], 0)
+
+
+def test_the_python_of_the_workers_has_to_be_beside_the_driver_too() -> None:
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(pythonExec="./environment/bin/python"))
+    with pytest.raises(RunError, match=r"\./environment/bin/python is not there") as refused:
+        workers.check_driver(session)
+    assert refused.value.condition == "WORKERS.PYTHON_OF_DRIVER"
+    session.sparkContext.pythonExec = sys.executable
+    workers.check_driver(session)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.harness.stock_server import PYTHON, ROOT, spark_home_of, stock_server
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 DRIVER, CLIENT = ROOT / ".venv-4.2/bin/python", ROOT / ".venv-connect/bin/python"
 SCRIPT = Path(__file__).with_name("cluster.py")
+BARE = sys.executable if sys.prefix == sys.base_prefix else str(Path(sys.base_prefix) / "bin/python3")
 WHOLE = Path(__file__).with_name("everywhere.py")
 LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
 
@@ -105,3 +107,21 @@ def test_every_operator_answers_as_on_one_machine(cluster: str, tmp_path: Path) 
     here = everywhere(tmp_path / "here", DRIVER, WHOLE, tmp_path / "here", "--master", "local[2]")
     there = tmp_path / "there"
     assert everywhere(there, DRIVER, WHOLE, there, "--master", cluster, PYSPARK_PYTHON=str(PYTHON)) == here
+
+
+def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Path) -> None:
+    environment, packed, folder = tmp_path / "env", tmp_path / "packed", tmp_path / "answers"
+    subprocess.run([BARE, "-m", "venv", environment], check=True)
+    wanted = [f"{ROOT}[pack]", "pyspark==4.2.0"]
+    subprocess.run([environment / "bin/pip", "install", "--quiet", *wanted], check=True)
+    done = run(environment / "bin/sqlx", "pack", packed, "--environment", cwd=tmp_path, PYTHONPATH="")
+    (line,) = (line for line in done.stdout.splitlines() if "--archives" in line)
+    _, _, submit = line.strip().removesuffix(" …").partition(" && ")
+    folder.mkdir()
+    conf = json.dumps({"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.ui.enabled": "false"})
+    path, home = f"{environment / 'bin'}:{os.environ['PATH']}", spark_home_of(environment / "bin/python")
+    (tmp_path / "cluster").mkdir()
+    with standalone(tmp_path / "cluster", environment / "bin/python", cores=2) as master:
+        more = ["--master", master, WHOLE, folder, "--conf", conf]
+        done = run(*submit.split(), *more, cwd=packed, PYTHONPATH="", PATH=path, SPARK_HOME=home)
+    assert found(done) == everywhere(tmp_path / "here", DRIVER, WHOLE, tmp_path / "here", "--master", "local[2]")

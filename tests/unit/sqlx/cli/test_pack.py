@@ -47,7 +47,12 @@ def test_the_environment_is_packed_beside_it(tmp_path: Path, monkeypatch: pytest
     code, text = said(str(tmp_path), "--environment")
     assert (code, asked["prefix"]) == (0, sys.prefix)
     line = f"--archives {tmp_path}/environment.tar.gz#environment --conf spark.pyspark.python=./environment/bin/python"
-    assert line in text
+    assert f"cd {tmp_path} && spark-submit {line}" in text
+    assert (tmp_path / "environment").resolve() == Path(sys.prefix).resolve()
+    assert said(str(tmp_path), "--environment")[0] == 0, "a second time"
+    (tmp_path / "environment").unlink()
+    (tmp_path / "environment").mkdir()
+    assert "is in the way of the link" in said(str(tmp_path), "--environment")[1]
 
 
 def test_what_cannot_be_packed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
