@@ -55,8 +55,8 @@ connect: setup ## a client of Spark Connect without Java, and a stock server of 
 	SQLX_TEST_REMOTE=1 .venv-connect/bin/python -m pytest -n 2 --dist load -m "$(GATE)" $(ARGS) $(CONNECT)
 
 test-connect: GATE = not dbt
-test-connect: CONNECT = tests/connect tests/semantics -k "connect or test_batch"
-test-connect: connect ## all of it, with every bounded semantic case
+test-connect: CONNECT = tests/connect tests/semantics -k "connect or test_batch or test_live"
+test-connect: connect ## all of it, with every semantic case, bounded and live
 
 RELEASES := 4.0 4.1 4.2
 test-compat: $(addprefix test-compat-,$(RELEASES)) ## all of them on PySpark 4.0, 4.1 and 4.2, those of connectors too

@@ -140,10 +140,18 @@ def _counters(running: Any) -> dict[str, int]:
     total: dict[str, int] = {}
     for progress in running.recentProgress:
         for row in progress.observedMetrics.values():
-            for name, value in row.asDict().items():
+            for name, value in _observed(row).items():
                 is_gauge = name.startswith(("buffered", "state", "max_"))
                 total[name] = (value or 0) if is_gauge else total.get(name, 0) + (value or 0)
     return total
+
+
+def _observed(row: Any) -> dict[str, int]:
+    """The counters of one operator; a client of Spark Connect gets their names as a schema beside the values."""
+    found: dict[str, Any] = row.asDict()
+    if found.keys() != {"values", "schema"}:
+        return found
+    return dict(zip([field["name"] for field in found["schema"]["fields"]], found["values"], strict=True))
 
 
 def _write(folder: Path, script: Script, records: Records, cuts: Sequence[int]) -> None:
