@@ -150,7 +150,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         from tests.harness.stock_server import stock_server
 
         with stock_server(tmp_path_factory.mktemp("server")) as url:
-            remote = sqlx.session(app="sqlx tests", remote=url, conf={"spark.sql.shuffle.partitions": "4"})
+            remote = sqlx.session(app="sqlx tests", remote=url, conf={"spark.sql.shuffle.partitions": "2"})
             yield remote
             remote.stop()
         return
@@ -164,7 +164,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.local.dir": str(home / "local"),
             "spark.log.level": "ERROR",
             "spark.sql.session.timeZone": "UTC",
-            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(home / "warehouse"),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
