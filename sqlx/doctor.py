@@ -113,6 +113,7 @@ WHY = {
 }
 """Packages of which a wrong version is a known way to fail, and how; their bounds are those of our own metadata."""
 
+_CLIENT = "pyspark-client"
 CONNECT = {"grpcio": "grpc", "grpcio-status": "grpc_status", "googleapis-common-protos": "google.rpc", "zstandard": ""}
 """What a client of Spark Connect imports: the package, and its module where that has another name."""
 
@@ -135,14 +136,24 @@ def version_of(package: str) -> Version | None:
         return None
 
 
+def is_client() -> bool:
+    """Whether this is the Python of a client of Spark Connect, with neither Java nor the whole of PySpark."""
+    return version_of("pyspark") is None and version_of(_CLIENT) is not None
+
+
 def needed(packages: Mapping[str, SpecifierSet] | None = None) -> Iterator[Finding]:
-    """One finding per package that has to be there.
+    """One finding per package that has to be there; PySpark's client without Java is a PySpark, too.
 
     Args:
         packages: the versions that work; default: what the metadata asks for.
     """
-    for name, wanted in (bounds() if packages is None else packages).items():
-        version, why, remedy = version_of(name), WHY.get(name, "sqlx needs it"), f"pip install '{name}{_text(wanted)}'"
+    for package, wanted in (bounds() if packages is None else packages).items():
+        name = _CLIENT if package == "pyspark" and is_client() else package
+        version, why, remedy = (
+            version_of(name),
+            WHY.get(package, "sqlx needs it"),
+            f"pip install '{name}{_text(wanted)}'",
+        )
         if version is None:
             yield Finding(name, "problem", f"not installed; {why}", remedy)
         elif not wanted.contains(version, prereleases=True):
@@ -373,7 +384,7 @@ class Wanted:
 
 
 def examine(wanted: Wanted, environ: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Look at everything, one finding after the other.
+    """Look at everything, one finding after the other; a client without Java needs none of what a server does.
 
     Args:
         wanted: what somebody wants to do.
@@ -381,6 +392,10 @@ def examine(wanted: Wanted, environ: Mapping[str, str] | None = None) -> Iterato
     """
     environ = os.environ if environ is None else environ
     yield python()
+    if is_client():
+        yield from needed()
+        yield connect()
+        return
     yield java_home(environ)
     yield from needed()
     yield from spark_home(environ)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 import sqlx
+from sqlx.streaming.registry import registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +90,10 @@ def main(spark: SparkSession, folder: Path) -> dict[str, list[str]]:
     found["windows"] = answered(spark, WINDOWS.format("s"))
     for name, query in LIVE.items():
         spark.sql(f"CREATE STREAMING TABLE {name} TASKS 4 TRIGGER (AVAILABLE NOW) AS {query}")
+        took = [
+            one.durationMs["triggerExecution"] for one in registry(spark.sparkContext).all()[-1].query.recentProgress
+        ]
+        sys.stderr.write(f"TOOK {name} {took} ms a micro-batch\n")
         found[name] = answered(spark, f"SELECT * FROM {name}")
     for late in ("late_orders", "late_windows"):
         found[late] = answered(spark, f"SELECT * FROM {late}")

@@ -1,8 +1,8 @@
 """The process that is killed: one streaming table over folders of Parquet files, from its checkpoint on.
 
-``python kill_driver.py FOLDER [now] [upsert=FORMAT]``: ``now`` reads what is there and ends; ``upsert`` applies the
-changes of groups to a table of that format, in the place of a join whose rows are added. It prints READY when its
-query runs.
+``python kill_driver.py FOLDER [now] [upsert=FORMAT] [slow]``: ``now`` reads what is there and ends; ``upsert`` applies
+the changes of groups to a table of that format, in the place of a join whose rows are added; ``slow`` keeps its tables
+and checkpoint on a file system that renames by copying. It prints READY when its query runs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import sqlx
 from sqlx.streaming.registry import registry
 from tests.harness import keyed
+from tests.harness.slow import slow_conf
 
 DEFINITIONS = (
     "CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP) "
@@ -22,25 +23,29 @@ DEFINITIONS = (
     "KEYS (k) TIMESTAMP BY at HISTORY RETENTION INTERVAL 30 DAYS",
 )
 QUERY = (
-    "CREATE STREAMING TABLE joined CHECKPOINT '{folder}/checkpoint' {trigger} TASKS 4 AS "
+    "CREATE STREAMING TABLE joined CHECKPOINT '{kept}/checkpoint' {trigger} TASKS 4 AS "
     "SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
 )
 GROUPS = (
-    "CREATE STREAMING TABLE {name} USING {format} OPTIONS (write.mode 'upsert') CHECKPOINT '{folder}/checkpoint' "
+    "CREATE STREAMING TABLE {name} USING {format} OPTIONS (write.mode 'upsert') CHECKPOINT '{kept}/checkpoint' "
     "{trigger} TASKS 2 AS " + keyed.QUERY
 )
 
 
-def main(folder: Path, *, now: bool, upsert: str = "") -> None:
+def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False) -> None:
     """Run the query until it ends, or this process does."""
+    kept = f"slow://{folder}" if slow else str(folder)
     conf = {
         "spark.driver.memory": "1g",
         "spark.local.dir": str(folder / "local"),
         "spark.log.level": "OFF",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.warehouse.dir": f"{kept}/warehouse",
         "spark.ui.enabled": "false",
     }
+    if slow:
+        (folder / "classes").mkdir(exist_ok=True)
+        conf |= slow_conf(folder / "classes")
     if upsert in ("delta", "iceberg"):
         conf["sqlx.connectors"] = upsert
     # One task at a time, since each life starts its own workers: of two partitions one has written its state when the
@@ -50,7 +55,7 @@ def main(folder: Path, *, now: bool, upsert: str = "") -> None:
         spark.sql(definition.format(folder=folder))
     trigger = "TRIGGER (AVAILABLE NOW)" if now else ""
     name = "iceberg.db.joined" if upsert == "iceberg" else "joined"
-    spark.sql((GROUPS if upsert else QUERY).format(folder=folder, trigger=trigger, format=upsert, name=name))
+    spark.sql((GROUPS if upsert else QUERY).format(kept=kept, trigger=trigger, format=upsert, name=name))
     print("READY", flush=True)  # noqa: T201 - the one who kills reads it
     (query,) = registry(spark.sparkContext).all()
     query.wait()
@@ -58,4 +63,5 @@ def main(folder: Path, *, now: bool, upsert: str = "") -> None:
 
 if __name__ == "__main__":
     formats = [given.partition("=")[2] for given in sys.argv[2:] if given.startswith("upsert=")]
-    main(Path(sys.argv[1]), now="now" in sys.argv[2:], upsert=formats[0] if formats else "")
+    given = sys.argv[2:]
+    main(Path(sys.argv[1]), now="now" in given, upsert=formats[0] if formats else "", slow="slow" in given)

@@ -12,12 +12,14 @@ import json
 import os
 import random
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.harness.killing import WAITED, Driver, finished, kill
+from tests.harness.slow import needs_javac
 
 _WORKERS_A_LIFE = 2
 _SEED = 20261121
@@ -75,7 +77,7 @@ def written(folder: Path) -> list[tuple[int, int | None]]:
     logs = [path for path in (folder / "warehouse/joined/_spark_metadata").iterdir() if not path.name.startswith(".")]
     named = {json.loads(line)["path"] for log in logs for line in log.read_text().splitlines()[1:]}
     for path in sorted(named):
-        table = pq.read_table(path.removeprefix("file://").removeprefix("file:"), partitioning=None)
+        table = pq.read_table(urlsplit(path).path, partitioning=None)
         rows += zip(table["id"].to_pylist(), table["rate"].to_pylist(), strict=True)
     return sorted(rows)
 
@@ -113,20 +115,27 @@ def _clean_session() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
-@pytest.mark.parametrize("most", [_WORKERS_A_LIFE + 1, pytest.param(20, marks=pytest.mark.full)])
-def test_no_kill_loses_or_doubles_a_row(tmp_path: Path, most: int) -> None:
+@pytest.mark.parametrize(
+    ("most", "place"),
+    [
+        pytest.param(_WORKERS_A_LIFE + 1, (), id=str(_WORKERS_A_LIFE + 1)),
+        pytest.param(20, (), marks=pytest.mark.full, id="20"),
+        pytest.param(20, ("slow",), marks=[pytest.mark.full, needs_javac], id="20 where renames copy"),
+    ],
+)
+def test_no_kill_loses_or_doubles_a_row(tmp_path: Path, most: int, place: tuple[str, ...]) -> None:
     chance, kills = random.Random(_SEED), list[str]()
     inputs = Inputs(tmp_path)
     feed(inputs)
     while len(kills) < most:
-        driver = Driver(tmp_path)
+        driver = Driver(tmp_path, *place)
         try:
             live_and_die(driver, inputs, chance, kills)
         finally:
             driver.kill()
     while inputs.files < 2 * _BEHIND:
         inputs.add()
-    last = Driver(tmp_path, "now")
+    last = Driver(tmp_path, "now", *place)
     try:
         assert last.process.wait(timeout=300) == 0, last.log
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.places import WHOLE, everywhere, found, run
 from tests.harness.standalone import standalone
 from tests.harness.stock_server import PYTHON, ROOT, spark_home_of, stock_server
 
@@ -21,7 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.full]
 DRIVER, CLIENT = ROOT / ".venv-4.2/bin/python", ROOT / ".venv-connect/bin/python"
 SCRIPT = Path(__file__).with_name("cluster.py")
 BARE = sys.executable if sys.prefix == sys.base_prefix else str(Path(sys.base_prefix) / "bin/python3")
-WHOLE = Path(__file__).with_name("everywhere.py")
 LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
 
 
@@ -30,25 +30,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     subprocess.run([ROOT / ".ci/setup-connect"], check=True, capture_output=True)
     with standalone(tmp_path_factory.mktemp("cluster"), PYTHON, cores=2) as url:
         yield url
-
-
-def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))}
-    home = {"SPARK_HOME": spark_home_of(DRIVER), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=own | home | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def found(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert lines, done.stdout[-2000:] + done.stderr[-4000:]
-    return dict(json.loads(lines[-1].removeprefix("FOUND ")))
 
 
 def test_spark_submit_is_not_overridden(cluster: str, tmp_path: Path) -> None:
@@ -60,7 +41,7 @@ def test_spark_submit_is_not_overridden(cluster: str, tmp_path: Path) -> None:
     }
     conf = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
     submit = Path(spark_home_of(DRIVER)) / "bin/spark-submit"
-    done = run(submit, "--master", cluster, "--name", "told", *conf, SCRIPT, tmp_path, "", "{}", cwd=tmp_path)
+    done = run(DRIVER, submit, "--master", cluster, "--name", "told", *conf, SCRIPT, tmp_path, "", "{}", cwd=tmp_path)
     answered = found(done)
     assert answered.pop("told") == [cluster, "told", "3"]
     assert answered == {"bounded": [[1, 5]], "live": LIVE, "partitions": "3"}
@@ -68,7 +49,7 @@ def test_spark_submit_is_not_overridden(cluster: str, tmp_path: Path) -> None:
 
 def test_a_session_on_the_cluster(cluster: str, tmp_path: Path) -> None:
     conf = json.dumps({"spark.sql.warehouse.dir": str(tmp_path / "warehouse")})
-    done = run(DRIVER, SCRIPT, tmp_path, cluster, conf, cwd=tmp_path, PYSPARK_PYTHON=str(PYTHON))
+    done = run(DRIVER, DRIVER, SCRIPT, tmp_path, cluster, conf, cwd=tmp_path, PYSPARK_PYTHON=str(PYTHON))
     assert found(done) == {"bounded": [[1, 5]], "live": LIVE, "partitions": "4"}
 
 
@@ -80,7 +61,9 @@ def test_the_command_line_on_the_cluster(cluster: str, tmp_path: Path) -> None:
         "GROUP BY k ORDER BY k;\n",
         encoding="utf-8",
     )
-    done = run(DRIVER, "-m", "sqlx", "run", "--master", cluster, script, cwd=tmp_path, PYSPARK_PYTHON=str(PYTHON))
+    done = run(
+        DRIVER, DRIVER, "-m", "sqlx", "run", "--master", cluster, script, cwd=tmp_path, PYSPARK_PYTHON=str(PYTHON)
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert [line.split() for line in done.stdout.splitlines()[-3:]] == [["0", "12"], ["1", "11"], ["2", "11"]]
 
@@ -91,22 +74,14 @@ def test_a_client_of_spark_connect_at_the_cluster(cluster: str, tmp_path: Path) 
         "ASOF JOIN VALUES (1, TIMESTAMP'2026-01-01', 5) r(id, ts, v) MATCH_CONDITION (o.ts >= r.ts) ON o.id = r.id"
     )
     with stock_server(tmp_path, cluster) as url:
-        done = run(CLIENT, "-m", "sqlx", "sql", "--remote", url, "-e", text, cwd=tmp_path)
+        done = run(DRIVER, CLIENT, "-m", "sqlx", "sql", "--remote", url, "-e", text, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1].split() == ["1", "5"]
 
 
-def everywhere(folder: Path, *command: str | Path, **environment: str) -> dict[str, object]:
-    """What the product answers, its input and its tables in a folder."""
-    folder.mkdir()
-    conf = json.dumps({"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.ui.enabled": "false"})
-    return found(run(*command, "--conf", conf, cwd=folder, **environment))
-
-
 def test_every_operator_answers_as_on_one_machine(cluster: str, tmp_path: Path) -> None:
-    here = everywhere(tmp_path / "here", DRIVER, WHOLE, tmp_path / "here", "--master", "local[2]")
-    there = tmp_path / "there"
-    assert everywhere(there, DRIVER, WHOLE, there, "--master", cluster, PYSPARK_PYTHON=str(PYTHON)) == here
+    here = everywhere(tmp_path / "here", DRIVER, "--master", "local[2]")
+    assert everywhere(tmp_path / "there", DRIVER, "--master", cluster, PYSPARK_PYTHON=str(PYTHON)) == here
 
 
 def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Path) -> None:
@@ -114,14 +89,15 @@ def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Pat
     subprocess.run([BARE, "-m", "venv", environment], check=True)
     wanted = [f"{ROOT}[pack]", "pyspark==4.2.0"]
     subprocess.run([environment / "bin/pip", "install", "--quiet", *wanted], check=True)
-    done = run(environment / "bin/sqlx", "pack", packed, "--environment", cwd=tmp_path, PYTHONPATH="")
+    own = environment / "bin/python"
+    done = run(own, environment / "bin/sqlx", "pack", packed, "--environment", cwd=tmp_path, PYTHONPATH="")
     (line,) = (line for line in done.stdout.splitlines() if "--archives" in line)
     _, _, submit = line.strip().removesuffix(" …").partition(" && ")
     folder.mkdir()
     conf = json.dumps({"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.ui.enabled": "false"})
-    path, home = f"{environment / 'bin'}:{os.environ['PATH']}", spark_home_of(environment / "bin/python")
+    path = f"{environment / 'bin'}:{os.environ['PATH']}"
     (tmp_path / "cluster").mkdir()
-    with standalone(tmp_path / "cluster", environment / "bin/python", cores=2) as master:
+    with standalone(tmp_path / "cluster", own, cores=2) as master:
         more = ["--master", master, WHOLE, folder, "--conf", conf]
-        done = run(*submit.split(), *more, cwd=packed, PYTHONPATH="", PATH=path, SPARK_HOME=home)
-    assert found(done) == everywhere(tmp_path / "here", DRIVER, WHOLE, tmp_path / "here", "--master", "local[2]")
+        done = run(own, *submit.split(), *more, cwd=packed, PYTHONPATH="", PATH=path)
+    assert found(done) == everywhere(tmp_path / "here", DRIVER, "--master", "local[2]")

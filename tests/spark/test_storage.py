@@ -1,17 +1,23 @@
-"""Tables, checkpoints and refused rows of streams on HDFS: what a stream leaves there, it finds again."""
+"""Tables, checkpoints and refused rows of streams on HDFS, and on a file system that renames by copying.
+
+What a stream leaves there, it finds again.
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.harness.hdfs import Hdfs
 from tests.harness.keyed import DEFINITION, QUERY, Keyed
+from tests.harness.places import everywhere
+from tests.harness.slow import needs_javac, slow_conf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -72,3 +78,26 @@ def test_results_and_refused_rows(spark: SparkSession, place: str) -> None:
     spark.sql(text.replace("CREATE", "CREATE OR REPLACE"))
     assert rows(spark, "SELECT * FROM on_hdfs.firsts") == [(1,), (2,)]
     assert rows(spark, "SELECT id FROM on_hdfs.too_late") == [(3,)]
+
+
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What every operator answers with its tables and checkpoints on a disk."""
+    return everywhere(tmp_path_factory.mktemp("places") / "disk", Path(sys.executable), "--master", "local[2]")
+
+
+@pytest.mark.timeout(600)
+def test_every_operator_on_hdfs(place: str, on_disk: dict[str, object], tmp_path: Path) -> None:
+    there = everywhere(tmp_path / "hdfs", Path(sys.executable), "--master", "local[2]", warehouse=f"{place}/warehouse")
+    assert there == on_disk
+
+
+@pytest.mark.timeout(600)
+@needs_javac
+def test_every_operator_where_renames_copy(on_disk: dict[str, object], tmp_path: Path) -> None:
+    warehouse = f"slow://{tmp_path}/warehouse"
+    (tmp_path / "classes").mkdir()
+    conf = slow_conf(tmp_path / "classes")
+    there = everywhere(tmp_path / "slow", Path(sys.executable), "--master", "local[2]", warehouse=warehouse, conf=conf)
+    assert there == on_disk
+    assert list((tmp_path / "warehouse").rglob("offsets/2"))

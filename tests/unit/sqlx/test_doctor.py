@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 from typer.testing import CliRunner
 
 import sqlx.sessions.java
@@ -250,3 +251,14 @@ def test_a_machine_that_has_all_has_no_problem() -> None:
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0
     assert "sqlx can run here" in result.stdout
+
+
+def test_a_client_without_java_needs_neither_java_nor_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"pyspark": None, "pyspark-client": Version("4.2.0")}
+    real = checks_of.version_of
+    monkeypatch.setattr(checks_of, "version_of", lambda name: versions[name] if name in versions else real(name))
+    found = {finding.check: finding for finding in checks_of.examine(checks_of.Wanted(), {})}
+    assert (found["pyspark-client"].status, found["pyspark-client"].found) == ("ok", "4.2.0")
+    assert not {"pyspark", "Java", "connector kafka"} & set(found)
+    versions["pyspark-client"] = Version("3.5.0")
+    assert checks_of.worst(checks_of.needed()) == "problem"
