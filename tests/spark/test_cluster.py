@@ -71,7 +71,7 @@ def test_what_came_with_the_job_is_enough(tmp_path: Path, without: str) -> None:
     assert answered == {"bounded": [[1, 5]], "live": LIVE, "partitions": "2"}
 
 
-@pytest.mark.parametrize(("executors", "partitions"), [("1,1", "1"), ("1,4", "4"), ("2,2", "4")])
+@pytest.mark.parametrize(("executors", "partitions"), [("1,1", "2"), ("1,4", "4"), ("2,2", "4")])
 def test_tasks_answer_from_memory_from_the_second_micro_batch_on(
     tmp_path: Path, executors: str, partitions: str
 ) -> None:
