@@ -149,11 +149,8 @@ def needed(packages: Mapping[str, SpecifierSet] | None = None) -> Iterator[Findi
     """
     for package, wanted in (bounds() if packages is None else packages).items():
         name = _CLIENT if package == "pyspark" and is_client() else package
-        version, why, remedy = (
-            version_of(name),
-            WHY.get(package, "sqlx needs it"),
-            f"pip install '{name}{_text(wanted)}'",
-        )
+        version, why = version_of(name), WHY.get(package, "sqlx needs it")
+        remedy = f"pip install '{name}{_text(wanted)}'"
         if version is None:
             yield Finding(name, "problem", f"not installed; {why}", remedy)
         elif not wanted.contains(version, prereleases=True):

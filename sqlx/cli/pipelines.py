@@ -39,14 +39,14 @@ def pipelines(
     import pyspark
 
     from udtf.engine.release import release_of
-    from udtf.spark.tasks import configured_tasks, stream_conf
+    from udtf.spark.tasks import PARTITIONS, configured_tasks, stream_conf
 
     if release_of(pyspark.__version__) < SINCE:
         msg = f"PySpark {pyspark.__version__} has no pipelines."
         raise CommandError(msg, "They came with PySpark 4.1: pip install 'pyspark>=4.1'.")
     with started(warehouse, master=master) as spark:
         wanted = stream_conf(spark, configured_tasks(spark))
-        partitions = wanted["spark.sql.shuffle.partitions"]
+        partitions = wanted[PARTITIONS]
         note(f"Every flow has {partitions} shuffle partitions, as cores allow; `configuration` of the pipeline wins.")
         with serving(spark, wanted) as remote:
             status = run_client(remote, arguments)

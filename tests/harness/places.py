@@ -49,7 +49,7 @@ def everywhere(
     Args:
         folder: a new one, for its input.
         python: the driver's.
-        where: ``--master URL`` or ``--remote URL``.
+        where: ``--master URL``.
         warehouse: where its tables and checkpoints are; "" is in the folder.
         conf: further settings.
         environment: variables of its own.

@@ -1,6 +1,6 @@
 """The product in one script, for every place where Spark runs: what each operator answers, bounded and live, as JSON.
 
-It draws its own input, so that any two places can be compared. Run by test_standalone.py.
+It draws its own input, so that any two places can be compared. Run through `tests/harness/places.py`.
 """
 
 from __future__ import annotations
@@ -105,10 +105,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--master")
-    parser.add_argument("--remote")
     parser.add_argument("--conf", type=json.loads, default={})
     given = parser.parse_args()
-    where = {"remote": given.remote} if given.remote else {"master": given.master}
-    session = sqlx.session(conf=given.conf, **where)
+    session = sqlx.session(master=given.master, conf=given.conf)
     sys.stdout.write(f"FOUND {json.dumps(main(session, given.folder))}\n")
     session.stop()

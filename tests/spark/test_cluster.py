@@ -14,6 +14,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.harness import places
+
 pytestmark = [pytest.mark.spark, pytest.mark.full]
 ROOT = Path(__file__).parents[2]
 LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
@@ -45,9 +47,7 @@ def found(folder: Path, master: str, **conf: str) -> dict[str, object]:
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert lines, done.stdout[-2000:] + done.stderr[-4000:]
-    return dict(json.loads(lines[-1].removeprefix("FOUND ")))
+    return places.found(done)
 
 
 @pytest.fixture

@@ -25,8 +25,9 @@ def come(spark: SparkSession, cores: Callable[[], int]) -> None:
     if re.match(r"local(\[|$)", spark.conf.get("spark.master", None) or "local"):
         return
     wanted = _wanted(spark)
+    quiet = _QUIET_SECONDS if wanted is None else _MOST_SECONDS
     seen, since, until = cores(), time.monotonic(), time.monotonic() + _MOST_SECONDS
-    while (now := time.monotonic()) < until and now - since < (_QUIET_SECONDS if wanted is None else _MOST_SECONDS):
+    while (now := time.monotonic()) < until and now - since < quiet:
         if wanted is not None and seen >= wanted:
             return
         time.sleep(_LOOK_SECONDS)  # Spark calls nobody in Python when an executor registers

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import math
-import os
 import shutil
 import tempfile
 import uuid
@@ -26,9 +25,10 @@ from pyspark.sql import types as T
 
 from udtf.engine import engine_of, is_remote
 from udtf.engine.engine import NO_ESTIMATE
+from udtf.local_folder import first_folder
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
-from udtf.spark.tasks import TASK, configured_tasks, key_hash, placed, task_of
+from udtf.spark.tasks import PARTITIONS, TASK, configured_tasks, key_hash, placed, task_of
 from udtf.spark.workers import freeze_loaded_modules
 from udtf.stream.blobs import gathered
 
@@ -137,7 +137,7 @@ def number_of_tasks(*inputs: DataFrame) -> int:
     session = inputs[0].sparkSession
     estimate = sum(map(estimated_bytes, inputs))
     if estimate >= NO_ESTIMATE:
-        return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+        return int(session.conf.get(PARTITIONS) or 1)
     return max(engine_of(session).cores, min(math.ceil(estimate / _BYTES_PER_TASK), _MOST_TASKS))
 
 
@@ -319,8 +319,7 @@ def _kept(versions: pa.Table, beside: str | None) -> Path:
 
 def _local_folder(spark: SparkSession) -> str | None:
     """The first folder of the driver's ``spark.local.dir``; None is the system's, as for a client without a driver."""
-    first = str(spark.conf.get("spark.local.dir", None) or "").split(",")[0]
-    return first if not is_remote(spark) and os.access(first, os.W_OK | os.X_OK) else None
+    return None if is_remote(spark) else first_folder(spark.conf.get("spark.local.dir", None) or "")
 
 
 @cache

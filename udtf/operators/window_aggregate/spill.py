@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.arrays import one_chunk
+from udtf.local_folder import first_folder
 from udtf.operators.window_aggregate import loops
 from udtf.operators.window_aggregate.loops import NOTHING_SPILLED, SpilledEnds
 
@@ -163,7 +164,8 @@ class Pages:
     def _append(self, data: bytes | pa.Buffer) -> int:
         """Write to the end of the file, and say where that was."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sqlx-windows-", dir=_local_folder())  # noqa: SIM115  # as long as these pages
+            beside = first_folder(os.environ.get("SPARK_LOCAL_DIRS", ""))  # Spark says it to its workers
+            self._file = tempfile.TemporaryFile(prefix="sqlx-windows-", dir=beside)  # noqa: SIM115  # as long as these pages
             weakref.finalize(self, self._file.close)
         start = self._file_bytes
         self._file.seek(start)
@@ -279,9 +281,3 @@ def _by_end(ends: NDArray[np.int64], rows: NDArray[np.int64], sizes: NDArray[np.
     np.add.at(summed[0], places, rows)
     np.add.at(summed[1], places, sizes)
     return SpilledEnds(found, *summed)
-
-
-def _local_folder() -> str | None:
-    """The folder of ``spark.local.dir`` that Spark gives its workers; None, that of the system, is outside of one."""
-    first = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return first if os.access(first, os.W_OK | os.X_OK) else None
