@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlx.errors import RunError
 from sqlx.streaming.registry import registry
-from sqlx.streaming.tables import Folder
+from sqlx.streaming.tables import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def guard(spark: SparkSession, options: ServeOptions, secret: str) -> None:
     """
     jvm: Any = spark.sparkContext._jvm
     gateway: Any = spark.sparkContext._gateway
-    folders = tuple(Folder(spark, folder).path.rstrip("/") for folder in (str(options.warehouse), *options.folders))
+    folders = tuple(folder_of(spark, folder).path.rstrip("/") for folder in (str(options.warehouse), *options.folders))
     registry(spark.sparkContext).folders = folders
     java: Any = spark._jsparkSession
     limits = tuple(str(java.sessionState().conf().getConfString(name, _UNSET)) for name in _LOCKED)

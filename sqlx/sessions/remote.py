@@ -29,10 +29,9 @@ from sqlx.sessions.statements import Rewritten, SessionStatements, may_be_ours, 
 from sqlx.sessions.stored import StoredHead, stored_head
 from sqlx.spark.batch import lower_query
 from sqlx.spark.binder import SparkBinder
-from sqlx.sql.definitions import Statement
 from sqlx.sql.parser import scan
-from sqlx.sql.tokens import LexicalError, Span, Token, tokenize
-from sqlx.streaming.start import STREAMING_TABLES
+from sqlx.sql.tokens import LexicalError, Token, tokenize
+from sqlx.streaming.registry import share_queries
 from udtf.engine.connect import ConnectEngine
 
 if TYPE_CHECKING:
@@ -87,6 +86,7 @@ def _another(spark: SparkSession) -> SparkSession:
         made.conf.set(name, value)
     enable(made)
     statements_of(made).settings = settings
+    share_queries(spark, made)
     return made  # type: ignore[no-any-return]
 
 
@@ -240,15 +240,6 @@ class RemoteStatements(SessionStatements):
         if self._is_ours(lambda: False, text, tokens):
             raise self._refused("temporal statements in a SQL script (BEGIN … END)", text)
         return None
-
-    def _refuse_write(self, text: str, tokens: tuple[Token, ...], accepted: Callable[[], bool]) -> None:
-        """Streaming tables are another session's here, which looks after them itself."""
-
-    def _carry_out(self, running: Statement, text: str) -> Rewritten:
-        raise self._refused(STREAMING_TABLES, text)
-
-    def _state(self, name: str, text: str, span: Span) -> str:
-        raise UnsupportedError("UNSUPPORTED.CONNECT", text, span.pair, what="the state of a streaming query")
 
     def _store(self, head: StoredHead, plan: Plan, bound: SparkBinder) -> None:
         """A temporary view keeps the query; a text of ours nobody there could read."""

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from sqlx.errors import RunError
 from sqlx.sql.definitions import StreamingTable
-from sqlx.streaming.tables import Folder, TableName
+from sqlx.streaming.tables import TableName, folder_of
 from sqlx.version import __version__
-from udtf.engine.java import Py4JJavaError
+from udtf.engine.folders import NOTE, UnreadableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILE = "_sqlx.json"
 #: The number of what a checkpoint of ours looks like: this file, and the state that Spark keeps for our operators.
 FORMAT = 2
 _SHOWN = 60
@@ -65,7 +64,7 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, statement: StreamingTable, path: str) -> None:
         self._statement = statement
-        self.folder = Folder(spark, path)
+        self.folder = folder_of(spark, path)
         if self.folder.is_file:
             raise self._error("STREAMING.CHECKPOINT_IS_FILE")
 
@@ -81,12 +80,11 @@ class Checkpoint:
             RunError: it is broken, of another version, or the folder holds something else.
         """
         try:
-            text = self.folder.read(FILE)
-        except Py4JJavaError as error:  # such as Hadoop's checksum
-            reason = f"{FILE}: {error.java_exception.getMessage()}"
-            raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=reason) from error
+            text = self.folder.noted()
+        except UnreadableError as error:
+            raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=str(error)) from error
         if text is None:
-            if any(not name.startswith(".") for name in self.folder.names()):
+            if not self.folder.is_empty:
                 raise self._error("STREAMING.CHECKPOINT_FOREIGN")
             return None
         try:
@@ -96,13 +94,13 @@ class Checkpoint:
                 known = [field.name for field in fields(Identity) if field.name != "meaning"]
                 return Identity(**{name: facts[name] for name in known}, meaning=facts.get("meaning", ""))
         except (ValueError, KeyError, TypeError) as error:
-            raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=f"{FILE}: {error}") from error
+            raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=f"{NOTE}: {error}") from error
         raise self._error("STREAMING.CHECKPOINT_FORMAT", found=found, known=FORMAT, product=facts.get("product", "?"))
 
     def write(self, identity: Identity) -> None:
         """Say what the checkpoint belongs to."""
         facts = {"format": FORMAT, "product": f"sqlx {__version__}", **asdict(identity)}
-        self.folder.write(FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        self.folder.note(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
     def check(self, stored: Identity, wanted: Identity) -> None:
         """Refuse the checkpoint of something else.

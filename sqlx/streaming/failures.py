@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from sqlx.errors import RunError, TemporalSqlError
 
@@ -17,7 +16,6 @@ _HINTS = {
     "STATE": "Restore the checkpoint from a copy, or start anew with CREATE OR REPLACE STREAMING TABLE.",
 }
 _SQLSTATES = {"STATE": "58030", "OPERATOR": "22000"}
-_MOST_CAUSES = 20
 
 
 class WorkerError(TemporalSqlError):
@@ -40,18 +38,18 @@ class WorkerError(TemporalSqlError):
         self._message = self.args[0]
 
 
-def failure_of(name: str, error: Any, raised: list[Exception]) -> TemporalSqlError:
-    """A Java exception of a streaming query as a sqlx error.
+def failure_of(name: str, causes: list[str], raised: list[Exception]) -> TemporalSqlError:
+    """The exception of a streaming query as a sqlx error.
 
     Args:
         name: the streaming query.
-        error: the StreamingQueryException.
+        causes: the messages of Spark's exception and of its causes, the outermost first.
         raised: what Python parts of the query raised, the last one last.
     """
     for exception in reversed(raised):
         if isinstance(exception, TemporalSqlError):
             return exception
-    messages = [*causes(error), *(str(exception) for exception in reversed(raised))]
+    messages = [*causes, *(str(exception) for exception in reversed(raised))]
     return error_from(name, messages)
 
 
@@ -91,16 +89,6 @@ _SPOKEN = {
         r"Call\(callName=|Timeout of \d+ms expired|Failed to create new KafkaAdminClient"
     ),
 }
-
-
-def causes(error: Any) -> list[str]:
-    """The messages of an exception and of its causes, the outermost first."""
-    found: list[str] = []
-    while error is not None and len(found) < _MOST_CAUSES:
-        kind, message = str(error.getClass().getSimpleName()), error.getMessage()
-        found.append(str(message) if message else kind)
-        error = error.getCause()
-    return found
 
 
 def plain(message: str) -> str:

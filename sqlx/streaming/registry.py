@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from functools import cached_property
 from posixpath import normpath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 from sqlx.errors import TemporalSqlError
 from sqlx.sql.definitions import StreamingTable, Trigger
 from sqlx.streaming.failures import failure_of
-from sqlx.streaming.tables import Folder
-from udtf.engine import is_remote
+from sqlx.streaming.tables import folder_of
+from udtf.engine import engine_of, is_remote
 from udtf.metrics import GAUGES as METRIC_GAUGES
 from udtf.stream.spec import MAXIMA
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from udtf.engine.watching import Watched
 
 
 # What a running query has counted, from the progress that Spark reports after each micro-batch.
@@ -161,7 +163,6 @@ def _milliseconds(micros: float) -> str:
 
 
 Status = Literal["running", "stopped", "finished", "failed"]
-_LOOK_SECONDS = 0.02
 
 
 @dataclass
@@ -174,6 +175,7 @@ class RunningQuery:
         checkpoint: the folder of its checkpoint, for people.
         trigger: when its micro-batches start.
         query: Spark's handle.
+        watched: how to ask it.
         failures: what a Python part of the query raised, with its own type.
         tables: database and name of its tables of files, as SQL.
         started: when.
@@ -187,6 +189,7 @@ class RunningQuery:
     checkpoint: str
     trigger: Trigger
     query: StreamingQuery
+    watched: Watched
     failures: list[Exception] = field(default_factory=list)
     tables: tuple[str, ...] = ()
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -204,37 +207,28 @@ class RunningQuery:
         """How it is."""
         if self.query.isActive:
             return "running"
-        if self._java.exception().isDefined():
+        if self.watched.causes() is not None:
             return "failed"
         return "stopped" if self.was_stopped else "finished"
 
-    @property
-    def _java(self) -> Any:
-        return self.query._jsq  # noqa: SLF001 - PySpark's handle into the JVM
-
     def error(self) -> TemporalSqlError | None:
         """Why it failed, as a sqlx error; None where it did not."""
-        found = self._java.exception()
-        return failure_of(self.name, found.get(), self.failures) if found.isDefined() else None
+        causes = self.watched.causes()
+        return None if causes is None else failure_of(self.name, causes, self.failures)
 
     def refresh(self) -> Totals:
         """The totals with all that Spark has reported by now."""
-        unseen: list[str] = []
-        for progress in reversed(list(self._java.recentProgress())):
-            if int(progress.batchId()) <= self.totals.batch_id:
-                break
-            unseen.append(str(progress.json()))
-        for report in reversed(unseen):  # a micro-batch counts only after those before it
+        for report in self.watched.reports(self.totals.batch_id):  # a micro-batch counts only after those before it
             self.totals.fold(report)
         return self.totals
 
     def is_in_batch(self) -> bool:
         """Whether a micro-batch is being computed now."""
-        return self.query.isActive and bool(self._java.status().isTriggerActive())
+        return self.watched.is_in_batch()
 
     def is_starting(self) -> bool:
         """Whether it has not looked at its sources yet."""
-        return self.query.isActive and str(self._java.status().message()).startswith("Initializing")
+        return self.watched.is_starting()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until it ends; whether it has.
@@ -245,8 +239,8 @@ class RunningQuery:
         waited = threading.Event()
         left = float("inf") if seconds is None else seconds
         while self.query.isActive and left > 0:
-            waited.wait(_LOOK_SECONDS)
-            left -= _LOOK_SECONDS
+            waited.wait(self.watched.look_seconds)
+            left -= self.watched.look_seconds
         error = self.error()
         if error is not None:
             raise error
@@ -256,7 +250,7 @@ class RunningQuery:
         """Stop it between two micro-batches: the running one is finished and committed first."""
         batch, waited = self.refresh().batch_id, threading.Event()
         while self.is_in_batch() and self.refresh().batch_id == batch:
-            waited.wait(_LOOK_SECONDS)
+            waited.wait(self.watched.look_seconds)
         self.was_stopped = self.was_stopped or self.query.isActive
         self.query.stop()
         self.refresh()
@@ -308,7 +302,7 @@ class Registry:
         """The whole path of a place where statements may not write or read; None where they may."""
         if self.folders is None:
             return None
-        scheme, colon, rest = Folder(spark, path).path.partition(":")
+        scheme, colon, rest = folder_of(spark, path).path.partition(":")
         found = f"{scheme}{colon}{normpath(rest)}"
         return None if any(found == folder or found.startswith(f"{folder}/") for folder in self.folders) else found
 
@@ -343,6 +337,7 @@ class Registry:
         return next((query for query in self.all() if query.id == identity), None)
 
 
+_OF_CLIENT = "_sqlx_queries"
 _registries: WeakKeyDictionary[Any, Registry] = WeakKeyDictionary()
 _making = threading.Lock()
 
@@ -354,50 +349,25 @@ def registry(context: SparkContext) -> Registry:
 
 
 def queries_of(spark: SparkSession) -> Registry:
-    """The queries of a session's application; a client of Spark Connect starts none."""
-    return Registry() if is_remote(spark) else registry(spark.sparkContext)
+    """The queries of a session's application; of a client of Spark Connect those that it has started itself."""
+    if not is_remote(spark):
+        return registry(spark.sparkContext)
+    found: Registry = vars(spark).setdefault(_OF_CLIENT, Registry())
+    return found
 
 
-# Hears from Spark how far each query is; a query keeps the last hundred micro-batches only.
-
-
-_listening: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
-
-
-class ProgressListener:
-    """Adds each micro-batch to the totals of its query."""
-
-    def __init__(self, queries: Registry) -> None:
-        self._queries = queries
-
-    def onQueryStarted(self, event: Any) -> None:
-        """A query has started."""
-
-    def onQueryProgress(self, event: Any) -> None:
-        """A micro-batch is done."""
-        query = self._queries.by_id(str(event.progress().id().toString()))
-        if query is not None:
-            query.refresh()
-
-    def onQueryIdle(self, event: Any) -> None:
-        """There was nothing to read."""
-
-    def onQueryTerminated(self, event: Any) -> None:
-        """A query has ended."""
-
-    class Java:
-        """What py4j is to implement."""
-
-        implements: ClassVar[list[str]] = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
+def share_queries(spark: SparkSession, other: SparkSession) -> None:
+    """Let a session of Spark Connect that was made from another one know its queries."""
+    vars(other)[_OF_CLIENT] = queries_of(spark)
 
 
 def listen(spark: SparkSession) -> None:
-    """Hear of the queries of a session; once is enough."""
-    if spark in _listening:
-        return
-    jvm: Any = spark.sparkContext._jvm
-    listener = ProgressListener(queries_of(spark))
-    wrapped = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(listener)
-    java: Any = spark._jsparkSession
-    java.streams().addListener(wrapped)
-    _listening[spark] = (listener, wrapped)
+    """Count what the queries of a session do while nobody looks: Spark keeps the last hundred reports only."""
+    queries = queries_of(spark)
+
+    def heard(identity: str) -> None:
+        query = queries.by_id(identity)
+        if query is not None:
+            query.refresh()
+
+    engine_of(spark).hear(heard)

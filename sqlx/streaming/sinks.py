@@ -15,7 +15,8 @@ from sqlx.connectors.jars import CONNECTORS
 from sqlx.errors import BindError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
 from sqlx.sql.definitions import StreamingTable
-from sqlx.streaming.tables import SINK_LOG, Folder
+from sqlx.streaming.tables import SINK_LOG, folder_of
+from udtf.engine import engine_of
 from udtf.engine.java import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class Sink:
     Attributes:
         format: its name as written.
         kind: a table of files (exactly once through Spark's own log), another table, or no table.
-        file_format: the JVM's FileFormat, where the rows are files.
+        file_format: what writes its files, where the rows are files.
     """
 
     format: str
@@ -235,15 +236,10 @@ def find_sink(spark: SparkSession, statement: StreamingTable) -> Sink:
     name = statement.format.lower()
     if name in PASSING:
         return Sink(name, "plain")
-    jvm: Any = spark.sparkContext._jvm
-    java: Any = spark._jsparkSession
     try:
-        found = jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(
-            statement.format, java.sessionState().conf()
-        )
+        file_format = engine_of(spark).file_format(statement.format)
     except (PySparkException, Py4JError) as error:
         raise _unknown(statement, error) from None
-    file_format = _file_format(jvm, found)
     if file_format is not None:
         return Sink(name, "files", file_format)
     return Sink(name, "table" if name in _TABLE_FORMATS else "plain")
@@ -260,29 +256,6 @@ def _unknown(statement: StreamingTable, error: Exception) -> BindError:
     return BindError(
         "STREAMING.UNKNOWN_FORMAT", statement.text, span, format=statement.format, reason=reason, suggestion=suggestion
     )
-
-
-def _file_format(jvm: Any, found: Any) -> Any:
-    """The FileFormat behind a data source's class; None where it writes no files."""
-    execution = "org.apache.spark.sql.execution.datasources"
-    source = found.getDeclaredConstructor(_nothing(jvm)).newInstance(_no_values(jvm))
-    if _is(jvm, source, f"{execution}.v2.FileDataSourceV2"):
-        inner = source.fallbackFileFormat()
-        source = inner.getDeclaredConstructor(_nothing(jvm)).newInstance(_no_values(jvm))
-    return source if _is(jvm, source, f"{execution}.FileFormat") else None
-
-
-def _nothing(jvm: Any) -> Any:
-    return jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Class"), 0)
-
-
-def _no_values(jvm: Any) -> Any:
-    return jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.Object"), 0)
-
-
-def _is(jvm: Any, value: Any, name: str) -> bool:
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return bool(jvm.java.lang.Class.forName(name, True, loader).isInstance(value))
 
 
 class FileSink:
@@ -314,7 +287,7 @@ class FileSink:
         sink_class(session, self.location, self._format, none, options).addBatch(batch_id, rows._jdf)
 
     def _has(self, spark: SparkSession, batch_id: int) -> bool:
-        names = Folder(spark, self.location).names(SINK_LOG)
+        names = folder_of(spark, self.location).names(SINK_LOG)
         return any(int(name.partition(".")[0]) >= batch_id for name in names if name.partition(".")[0].isdigit())
 
 

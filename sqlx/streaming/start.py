@@ -35,9 +35,9 @@ from sqlx.streaming.sinks import (
     find_sink,
     united,
 )
-from sqlx.streaming.tables import Folder, StreamTable, TableName, columns_of, qualified
+from sqlx.streaming.tables import StreamTable, TableName, columns_of, folder_of, qualified
 from sqlx.streaming.upsert import FileVersions, check_upsert, is_upsert, table_schema, upsert_sink
-from udtf.engine import is_remote
+from udtf.engine import engine_of, is_remote
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | Non
     """
     if not live.late:
         return []
+    if is_remote(starter.spark):
+        span = late_span(starter.statement.text) or starter.statement.span("AS")
+        raise starter.not_over_connect("LATE TO of a streaming table", span)
     statement, sink = starter.statement, starter.sink
     if not (sink.file_format is not None or sink.format in _FORMATS or starter.is_upsert or keeps_batches(sink.format)):
         span = late_span(statement.text) or statement.span("USING")
@@ -212,9 +215,6 @@ def _same(batch: DataFrame) -> DataFrame:
     return batch
 
 
-#: What a client of Spark Connect cannot start.
-STREAMING_TABLES = "streaming tables; a query that reads a STREAM can be started with writeStream of its DataFrame"
-_LOOK_SECONDS = 0.02
 _CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")
 
 
@@ -245,11 +245,10 @@ class Starter:
     location: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        if is_remote(self.spark):
-            span = self.statement.span("NAME")
-            raise UnsupportedError("UNSUPPORTED.CONNECT", self.statement.text, span, what=STREAMING_TABLES)
         self.name: TableName = qualified(self.spark, self.statement.name)
         self.is_upsert = self.preview is None and is_upsert(self.statement)
+        if self.is_upsert and is_remote(self.spark):
+            raise self.not_over_connect("a table to which changes are applied", self.statement.span("USING"))
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
         check_path(self.statement.text, self.statement.span("USING"), self.sink.format, self.path)
@@ -377,7 +376,7 @@ class Starter:
     def _identity(self, live: LiveQuery, stored: Identity | None) -> Identity:
         location = ""
         if self.sink.file_format is not None and self.path:
-            location = Folder(self.spark, self.path).path
+            location = folder_of(self.spark, self.path).path
         elif self.sink.kind == "files":
             location = stored.location if stored is not None else self.table.location
         meaning = meaning_of(SparkCatalog(self.spark), self.statement.query)
@@ -446,6 +445,7 @@ class Starter:
             checkpoint="" if checkpoint is None else checkpoint.folder.shown,
             trigger=self.statement.trigger,
             query=query,
+            watched=engine_of(self.spark).watched(query),
             failures=self.failures,
             tables=(*([self.name.quoted] if self.sink.kind == "files" else []), *(late.table for late in outputs)),
         )
@@ -458,7 +458,7 @@ class Starter:
         """Until it looks at its sources: what is wrong with them, or with the checkpoint, comes out here."""
         waited = Event()
         while running.is_starting():
-            waited.wait(_LOOK_SECONDS)
+            waited.wait(running.watched.look_seconds)
         if self.statement.trigger.available_now and self.waits:
             running.wait()
         error = running.error()
@@ -479,6 +479,10 @@ class Starter:
     def _exists(self) -> BindError:
         statement = self.statement
         return BindError("STREAMING.TABLE_EXISTS", statement.text, statement.span("NAME"), name=self.name.shown)
+
+    def not_over_connect(self, what: str, span: tuple[int, int]) -> UnsupportedError:
+        """What is written micro-batch by micro-batch needs the driver's process."""
+        return UnsupportedError("UNSUPPORTED.CONNECT", self.statement.text, span, what=what)
 
     def _start_refused(self, error: PySparkException) -> Exception:
         if any(condition in str(error.getCondition()) for condition in _CHANGING):

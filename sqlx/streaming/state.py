@@ -13,7 +13,7 @@ from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.registry import queries_of
-from sqlx.streaming.tables import Folder, qualified
+from sqlx.streaming.tables import folder_of, qualified
 from udtf.spark.kept import ROWS, VERSIONS, reader_of
 from udtf.stream.log import Head
 
@@ -132,7 +132,7 @@ def _rows(
 
 def _unknown(spark: SparkSession, asked: StreamingTable) -> BindError:
     queries = queries_of(spark)
-    folder = Folder(spark, f"{spark.conf.get('spark.sql.warehouse.dir')}/_checkpoints")
+    folder = folder_of(spark, f"{spark.conf.get('spark.sql.warehouse.dir')}/_checkpoints")
     known = sorted({*(query.name for query in queries.all()), *folder.names()})
     suggestion = did_you_mean(asked.name[0], known)
     return BindError("STREAMING.NO_STATE", asked.text, asked.span("NAME"), name=asked.name[0], suggestion=suggestion)

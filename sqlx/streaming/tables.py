@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts, name_text, part_text
 from catalog.entries import Column
@@ -13,89 +11,20 @@ from catalog.spark import type_text
 from catalog.statements import absolute, literal
 from sqlx.errors import UnsupportedError
 from sqlx.sql.cursor import Cursor
+from udtf.engine import engine_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from sqlx.sql.tokens import Token
+    from udtf.engine.engine import Table
+    from udtf.engine.folders import Folder
 
 
-# Folders through Hadoop's file systems: a checkpoint may lie on a disk, in HDFS or in an object store.
-
-
-class Folder:
-    """A folder that may not exist yet.
-
-    Args:
-        spark: the session; its Hadoop configuration is used.
-        path: a path or URI; a relative one is meant from where the user is.
-
-    Attributes:
-        path: the whole URI.
-    """
-
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        jvm: Any = spark.sparkContext._jvm
-        self._jvm: Any = jvm
-        given = jvm.org.apache.hadoop.fs.Path(absolute(path))
-        java: Any = spark._jsparkSession
-        self._system = given.getFileSystem(java.sessionState().newHadoopConf())
-        self._folder = self._system.makeQualified(given)
-        self.path = str(self._folder.toString())
-
-    @property
-    def shown(self) -> str:
-        """The path for people: local ones without their scheme."""
-        return self.path.removeprefix("file://").removeprefix("file:")
-
-    @property
-    def exists(self) -> bool:
-        """Whether something is there."""
-        return bool(self._system.exists(self._folder))
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it is a file."""
-        return self.exists and not self._system.getFileStatus(self._folder).isDirectory()
-
-    def names(self, inner: str = "") -> list[str]:
-        """The names of what is in the folder, or in one inside of it; () where there is none."""
-        folder = self._inside(inner) if inner else self._folder
-        if not self._system.exists(folder):
-            return []
-        return sorted(str(status.getPath().getName()) for status in self._system.listStatus(folder))
-
-    def read(self, name: str) -> str | None:
-        """The text of a file, or None where there is none."""
-        path = self._inside(name)
-        if not self._system.exists(path):
-            return None
-        stream = self._system.open(path)
-        try:
-            return bytes(stream.readAllBytes()).decode("utf-8", "replace")
-        finally:
-            stream.close()
-
-    def write(self, name: str, text: str) -> None:
-        """Write a file in one step: it is there whole, or not at all."""
-        self._system.mkdirs(self._folder)
-        draft = self._inside(f".{name}.{uuid.uuid4().hex}")
-        stream = self._system.create(draft, True)
-        stream.write(bytearray(text.encode("utf-8")))
-        stream.close()
-        self._system.rename(draft, self._inside(name))
-
-    def seconds_old(self, name: str) -> float:
-        """For how long a file that is there has been there."""
-        return time.time() - int(self._system.getFileStatus(self._inside(name)).getModificationTime()) / 1000
-
-    def delete(self) -> None:
-        """Delete the folder with all that is in it."""
-        self._system.delete(self._folder, True)
-
-    def _inside(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._folder, name)
+def folder_of(spark: SparkSession, path: str) -> Folder:
+    """A folder that may not exist yet; a relative path is meant from where the user is."""
+    return engine_of(spark).folder(absolute(path))
 
 
 #: The property of a table that says which checkpoint its rows come from.
@@ -151,8 +80,7 @@ class StreamTable:
     """
 
     def __init__(self, spark: SparkSession, name: TableName) -> None:
-        self.spark, self.name = spark, name
-        self._session: Any = spark._jsparkSession
+        self.spark, self.name, self._engine = spark, name, engine_of(spark)
 
     @property
     def exists(self) -> bool:
@@ -166,16 +94,15 @@ class StreamTable:
             return ""
         if not self.name.is_in_session_catalog:
             return self._kept_by_its_format()
-        found = self._metadata.properties().get(CHECKPOINT)
-        if found.isDefined():
-            return str(found.get())
+        found = self._kept.properties.get(CHECKPOINT)
+        if found is not None:
+            return found
         return self._kept_by_its_format() if self.is_delta else ""
 
     @property
     def is_delta(self) -> bool:
         """Whether it is a Delta table of Spark's own catalog."""
-        provider = self._metadata.provider()
-        return bool(provider.isDefined()) and str(provider.get()).lower() == "delta"
+        return self._kept.provider == "delta"
 
     def _kept_by_its_format(self) -> str:
         """The same of a table that keeps its properties itself: Delta's log, or another catalog."""
@@ -187,9 +114,7 @@ class StreamTable:
         """The folder of its files, or the one that they would go to."""
         if not self.name.is_in_session_catalog:
             return ""
-        catalog = self._session.sessionState().catalog()
-        uri = self._metadata.location() if self.exists else catalog.defaultTablePath(self._identifier)
-        return str(uri.toString())
+        return self._kept.location if self.exists else self._engine.usual_location(self.name.parts)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -201,7 +126,7 @@ class StreamTable:
     def has_files(self, location: str = "") -> bool:
         """Whether a stream has written files to its place."""
         place = location or self.location
-        return bool(place) and bool(Folder(self.spark, place).names(SINK_LOG))
+        return bool(place) and folder_of(self.spark, place).has_log(SINK_LOG)
 
     def create(
         self,
@@ -235,29 +160,24 @@ class StreamTable:
         """Drop the table and what a stream has written to its place."""
         location = self.location
         self.spark.sql(f"DROP TABLE IF EXISTS {self.name.text}")
-        if location and {SINK_LOG, _DELTA_LOG} & set(Folder(self.spark, location).names()):
-            Folder(self.spark, location).delete()
+        folder = folder_of(self.spark, location) if location else None
+        if folder is not None and folder.has_log(SINK_LOG, _DELTA_LOG):
+            folder.delete()
 
     def find_delta(self, path: str = "") -> None:
         """Find the Delta table of a stream again by its files, where a catalog in memory has gone with its process."""
         if self.exists or not self.name.is_in_session_catalog:
             return
-        place = Folder(self.spark, path or self.location)
-        if _DELTA_LOG not in place.names():
+        place = folder_of(self.spark, path or self.location)
+        if not place.has_log(_DELTA_LOG):
             return
         self.spark.sql(f"CREATE TABLE {self.name.text} USING delta LOCATION {literal(place.path)}")
         if not self.checkpoint:
             self.spark.sql(f"DROP TABLE {self.name.text}")  # somebody else's: its files stay
 
     @property
-    def _identifier(self) -> Any:
-        jvm: Any = self.spark.sparkContext._jvm
-        some = jvm.scala.Option.apply
-        return jvm.org.apache.spark.sql.catalyst.TableIdentifier(self.name.parts[-1], some(self.name.parts[-2]))
-
-    @property
-    def _metadata(self) -> Any:
-        return self._session.sessionState().catalog().getTableMetadata(self._identifier)
+    def _kept(self) -> Table:
+        return self._engine.table(self.name.parts)
 
 
 def columns_of(schema: StructType) -> tuple[Column, ...]:

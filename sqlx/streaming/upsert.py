@@ -21,7 +21,8 @@ from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
 from sqlx.streaming.lakehouse import FORMATS, Transactions, as_source, once, query_id, transactions_of
 from sqlx.streaming.sinks import MODE_OPTION, BatchSink, Sink
-from sqlx.streaming.tables import Folder, StreamTable, TableName
+from sqlx.streaming.tables import StreamTable, TableName, folder_of
+from udtf.engine.folders import HadoopFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -216,7 +217,7 @@ class DeltaLakeUpsert:
 
         changed = self.changes.last(rows).toArrow()
         query = query_id(rows.sparkSession)
-        found: Any = DeltaTable(Folder(self.table.spark, self.table.location).shown)
+        found: Any = DeltaTable(folder_of(self.table.spark, self.table.location).shown)
         written = found.transaction_version(query)
         if not changed.num_rows or (written is not None and written >= batch_id):
             return
@@ -254,7 +255,7 @@ class FileVersions(StreamTable):
     def location(self) -> str:
         """The folder of the versions."""
         if self._path:
-            return Folder(self.spark, self._path).path
+            return folder_of(self.spark, self._path).path
         found = super().location
         return found.rpartition("/")[0] if self.exists else found
 
@@ -264,7 +265,7 @@ class FileVersions(StreamTable):
 
     def versions(self, location: str = "") -> list[str]:
         """The names of the versions that are whole, oldest first."""
-        root = Folder(self.spark, location or self.location)
+        root = folder_of(self.spark, location or self.location)
         return [name for name in root.names() if name.startswith(_VERSION) and _DONE in root.names(name)]
 
     def create(
@@ -286,7 +287,7 @@ class FileVersions(StreamTable):
         """Drop the table and all its versions."""
         location = self.location
         self.spark.sql(f"DROP TABLE IF EXISTS {self.name.text}")
-        Folder(self.spark, location).delete()
+        folder_of(self.spark, location).delete()
 
     def show(self, version: str) -> None:
         """Let the table point to a version."""
@@ -334,11 +335,11 @@ class FileUpsert:
             new = kept.unionByName(new)
         new = new.hint("rebalance")  # few files, and none that is empty
         new.write.format(self.format).mode("overwrite").options(**self.options).save(absolute(place))
-        Folder(self.table.spark, place).write(_DONE, "")
+        HadoopFolder(self.table.spark, absolute(place)).write(_DONE, "")
 
     def _remove(self, versions: list[str]) -> None:
         root = self.table.location
         for name in versions[:-_KEPT]:
-            folder = Folder(self.table.spark, f"{root}/{name}")
+            folder = HadoopFolder(self.table.spark, absolute(f"{root}/{name}"))
             if folder.seconds_old(_DONE) > KEPT_SECONDS:
                 folder.delete()

@@ -7,24 +7,28 @@ import re
 from contextlib import contextmanager
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from udtf.engine.asking import probing
-from udtf.engine.engine import SESSION_CATALOG, Relation, has_catalog, may_be_in_session_catalog, quoted
+from udtf.engine.engine import SESSION_CATALOG, Relation, Table, has_catalog, may_be_in_session_catalog, quoted
 from udtf.engine.executors import come
+from udtf.engine.folders import HadoopFolder
+from udtf.engine.formats import file_format
 from udtf.engine.plan_text import column_read
 from udtf.engine.release import release_of
 from udtf.engine.shipping import archive, carried_function, carried_processor
+from udtf.engine.watching import ClassicWatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _SEPARATOR = "\x01"
 _renaming = RLock()
@@ -43,6 +47,7 @@ class ClassicEngine:
         #: Spark's own parser: what is asked here is plain SQL, and the way through ours would be a detour.
         self.parser: Any = None
         self._carries = self._has_come = False
+        self._listener: _Listener | None = None
 
     # what the JVM has
 
@@ -380,6 +385,20 @@ class ClassicEngine:
         else:
             self.spark.catalog.refreshTable(quoted(parts[0]))
 
+    def table(self, parts: tuple[str, ...]) -> Table:
+        """What the session catalog has."""
+        found = self._session.getTableMetadata(self._identifier(parts))
+        provider = found.provider()
+        return Table(
+            str(found.location().toString()),
+            str(provider.get()).lower() if provider.isDefined() else "",
+            _pairs(found.properties()),
+        )
+
+    def usual_location(self, parts: tuple[str, ...]) -> str:
+        """In the folder of the database."""
+        return str(self._session.defaultTablePath(self._identifier(parts)).toString())
+
     @property
     def current_catalog(self) -> str:
         """The name of the current catalog."""
@@ -394,6 +413,28 @@ class ClassicEngine:
         """Whether Spark's own catalog has that database."""
         return bool(self._session.databaseExists(name))
 
+    # files and running queries
+
+    def folder(self, path: str) -> HadoopFolder:
+        """Through Hadoop."""
+        return HadoopFolder(self.spark, path)
+
+    def file_format(self, name: str) -> Any:
+        """The JVM's FileFormat."""
+        return file_format(self._jvm, self._state.conf(), name)
+
+    def watched(self, query: StreamingQuery) -> ClassicWatched:
+        """Through its handle in the JVM."""
+        return ClassicWatched(query)
+
+    def hear(self, heard: Callable[[str], None]) -> None:
+        """By a listener of the session, once."""
+        if self._listener is not None:
+            return
+        self._listener = _Listener(heard)
+        wrapped = self._jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(self._listener)
+        self._java.streams().addListener(wrapped)
+
     def delete_at_end(self, path: str) -> None:
         """Let the JVM delete files when it ends."""
         directory: Any = self._jvm.org.apache.hadoop.fs.Path(path)
@@ -403,6 +444,31 @@ class ClassicEngine:
         if len(parts) == 1:
             return self._identifiers.apply(parts[0])
         return self._identifiers.apply(parts[-1], self._option.apply(parts[-2]))
+
+
+class _Listener:
+    """Hears from Spark how far each query is; a query keeps the last hundred micro-batches only."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        self._heard = heard
+
+    def onQueryStarted(self, event: Any) -> None:
+        """A query has started."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """A micro-batch is done."""
+        self._heard(str(event.progress().id().toString()))
+
+    def onQueryIdle(self, event: Any) -> None:
+        """There was nothing to read."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """A query has ended."""
+
+    class Java:
+        """What py4j is to implement."""
+
+        implements: ClassVar[list[str]] = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
 
 
 def _analyzed(frame: DataFrame) -> Any:

@@ -12,6 +12,7 @@ import re
 import uuid
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -23,20 +24,24 @@ from udtf.engine.engine import (
     NO_ESTIMATE,
     SESSION_CATALOG,
     Relation,
+    Table,
     has_catalog,
     may_be_in_session_catalog,
     quoted,
     spelled_path,
 )
 from udtf.engine.executors import come
+from udtf.engine.folders import ServedFolder
 from udtf.engine.plan_text import PlanText, compared_type_in
 from udtf.engine.shipping import archive, carried_function, carried_processor
+from udtf.engine.watching import ConnectWatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _T = TypeVar("_T")
 _COSTS: Final = "_sqlx_costs"
@@ -47,6 +52,9 @@ _DEFINING: Final = re.compile(
 )
 #: So its first column says which text it was, in a comment, and the texts are kept here.
 _MARK: Final = re.compile(r"sqlx ([0-9a-f]{12})")
+_DETAILS: Final = "# Detailed Table Information"
+#: A query keeps the reports of its last hundred micro-batches, so it is asked more often than it makes as many.
+_ASKED_SECONDS: Final = 5.0
 
 
 class ConnectEngine:
@@ -61,7 +69,7 @@ class ConnectEngine:
         self._known: dict[object, Any] = {}
         self._texts: dict[str, str] = {}
         self._shipped: set[str] = set()
-        self._has_code = self._hears = self._has_come = False
+        self._has_code = self._hears = self._has_come = self._hears_queries = False
         self._operations: dict[str, tuple[int, int]] = {}
 
     def fresh(self) -> None:
@@ -342,6 +350,21 @@ class ConnectEngine:
         found: dict[str, str] = self._facts(parts).get("storage_properties", {})
         return found
 
+    def table(self, parts: tuple[str, ...]) -> Table:
+        """What the server describes; tables of other formats in Spark's catalog are not described as JSON."""
+        name = ".".join(map(quoted, parts))
+        described = [(str(row[0]), str(row[1])) for row in self.query(f"DESCRIBE TABLE EXTENDED {name}").collect()]
+        names = [row[0] for row in described]
+        facts = dict(described[names.index(_DETAILS) :]) if _DETAILS in names else {}
+        properties = {str(row[0]): str(row[1]) for row in self.query(f"SHOW TBLPROPERTIES {name}").collect()}
+        return Table(facts.get("Location", ""), facts.get("Provider", "").lower(), properties)
+
+    def usual_location(self, parts: tuple[str, ...]) -> str:
+        """In the folder of the database, as Spark's catalogs place a table."""
+        described = self.query(f"DESCRIBE DATABASE {'.'.join(map(quoted, parts[:-1]))}").collect()
+        folder = next(str(row["info_value"]) for row in described if row["info_name"] == "Location")
+        return f"{folder}/{parts[-1].lower()}"
+
     def is_temporary(self, parts: tuple[str, ...]) -> bool:
         """Whether the name is that of a temporary view."""
         found = None if has_catalog(parts) else self.relation(parts)
@@ -388,6 +411,48 @@ class ConnectEngine:
     def has_database(self, name: str) -> bool:
         """Whether Spark's own catalog has that database."""
         return self.spark.catalog.databaseExists(f"{SESSION_CATALOG}.{quoted(name)}")
+
+    # files and running queries
+
+    def folder(self, path: str) -> ServedFolder:
+        """Through data sources of the server."""
+        return ServedFolder(self.spark, path)
+
+    def file_format(self, name: str) -> str | None:
+        """The name of a format whose reader looks for a file.
+
+        Raises:
+            PySparkException: the server finds no such format.
+        """
+        try:
+            with probing():
+                self.spark.read.format(name).load(f"/{uuid.uuid4().hex}").schema  # noqa: B018
+        except PySparkException as error:
+            if "PATH_NOT_FOUND" in str(error.getCondition()):
+                return name
+            if re.search("DATA_SOURCE_NOT_FOUND|Failed to find data source", str(error)):
+                raise
+        return None
+
+    def watched(self, query: StreamingQuery) -> ConnectWatched:
+        """Through the server."""
+        return ConnectWatched(query)
+
+    def hear(self, heard: Callable[[str], None]) -> None:
+        """By asking from time to time: PySpark's own listener would keep the client's process from ending."""
+        if not self._hears_queries:
+            self._hears_queries = True
+            Thread(target=self._ask, args=(heard,), name="sqlx queries", daemon=True).start()
+
+    def _ask(self, heard: Callable[[str], None]) -> None:
+        waited = Event()
+        while True:
+            waited.wait(_ASKED_SECONDS)
+            try:
+                for query in self.spark.streams.active:
+                    heard(str(query.id))
+            except Exception:  # noqa: BLE001  # the session has ended, or its server
+                return
 
     def delete_at_end(self, path: str) -> None:
         """A client cannot: the files stay in the warehouse of the server."""

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import DataType, StructType
+
+    from udtf.engine.folders import Folder
+    from udtf.engine.watching import Watched
 
 #: Spark multiplies the sizes of what is joined and gives 2**63 - 1 where it knows nothing: this large means nothing.
 NO_ESTIMATE = 10**13
@@ -37,6 +41,21 @@ class Relation:
     is_view: bool
     text: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What Spark's own catalog keeps of a table.
+
+    Attributes:
+        location: the URI of its folder.
+        provider: its format.
+        properties: of TBLPROPERTIES.
+    """
+
+    location: str
+    provider: str
+    properties: Mapping[str, str]
 
 
 _MOST_PARTS = 3
@@ -267,6 +286,14 @@ class Engine(Protocol):
         """Let Spark list the files of a relation anew."""
         ...
 
+    def table(self, parts: tuple[str, ...]) -> Table:
+        """What is kept of a table that is there, as it is now; its name has a database."""
+        ...
+
+    def usual_location(self, parts: tuple[str, ...]) -> str:
+        """Where the files of a table of that name would go."""
+        ...
+
     @property
     def current_catalog(self) -> str:
         """The name of the current catalog."""
@@ -279,6 +306,33 @@ class Engine(Protocol):
 
     def has_database(self, name: str) -> bool:
         """Whether Spark's own catalog has that database."""
+        ...
+
+    # files and running queries
+
+    def folder(self, path: str) -> Folder:
+        """A folder that may not exist yet.
+
+        Args:
+            path: an absolute path or a URI.
+        """
+        ...
+
+    def file_format(self, name: str) -> Any:
+        """What writes the files of a format; None where a format writes none.
+
+        Raises:
+            PySparkException: Spark finds no such format.
+            Py4JError: the same, of a class that cannot be loaded.
+        """
+        ...
+
+    def watched(self, query: StreamingQuery) -> Watched:
+        """How to ask a running query."""
+        ...
+
+    def hear(self, heard: Callable[[str], None]) -> None:
+        """Be told, by the id of its query, of each micro-batch that is done; where the engine tells."""
         ...
 
     def delete_at_end(self, path: str) -> None:
