@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 _FRAME = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _PYTHON_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
+_STOPPED = "Cannot call methods on a stopped SparkContext"
 _LOST = re.compile(r"UNAVAILABLE|failed to connect|RETRIES_EXCEEDED", re.IGNORECASE)
 _PLAN = re.compile(r";\n(?=['!+:]|[A-Z]\w*(?: |\n|$)).*", re.DOTALL)
 
@@ -72,12 +73,17 @@ def _of_spark_error(error: BaseException) -> str | None:
             cause = cause.getCause()
         return without_frames(str(cause.getMessage() or cause))
     if isinstance(error, PySparkException):
-        text = str(error)
-        is_lost = type(error).__name__ in ("SparkConnectGrpcException", "RetriesExceeded") and _LOST.search(text)
-        return "The server of Spark Connect does not answer any more." if is_lost else without_frames(text)
+        return "The server of Spark Connect does not answer any more." if is_lost(error) else without_frames(str(error))
     if isinstance(error, Py4JNetworkError):
         return "Spark has stopped: its process does not answer any more."
     return without_frames(str(error)) if isinstance(error, Py4JError) else None
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether a server of Spark Connect does not answer any more."""
+    text = str(error)
+    of_network = type(error).__name__ in ("SparkConnectGrpcException", "RetriesExceeded")
+    return (of_network and _LOST.search(text) is not None) or _STOPPED in text
 
 
 def without_frames(text: str) -> str:

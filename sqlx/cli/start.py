@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.cli.output import note
 from sqlx.cli.progress import waiting
-from sqlx.failures import CommandError
+from sqlx.failures import CommandError, is_lost
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +49,9 @@ def started(
         spark = _connect(remote, conf or {})
         try:
             yield spark
+        except Exception as error:
+            _give_up_if_lost(spark, error)
+            raise
         finally:
             spark.stop()
         return
@@ -72,6 +75,14 @@ def _connect(url: str, conf: Mapping[str, str]) -> SparkSession:
         spark = sessions.session(conf=conf, remote=url)
         remote.give_up_after(spark, _TRIES)
         return spark
+
+
+def _give_up_if_lost(spark: SparkSession, error: Exception) -> None:
+    """A server that was asked for half a minute, and did not answer, is not asked again."""
+    from sqlx.sessions import remote
+
+    if is_lost(error):
+        remote.give_up_after(spark, 0)
 
 
 def _start(warehouse: Path | None, scratch: Path, further: Mapping[str, str], master: str) -> SparkSession:

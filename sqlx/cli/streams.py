@@ -14,11 +14,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sqlx.cli.output import Result, err, fetch, note, show
 from sqlx.cli.scripts import Script, Statement, error_place, is_query, run_scripts
-from sqlx.failures import CommandError
+from sqlx.failures import CommandError, is_lost
 from sqlx.sql.definitions import StreamingTable, Trigger, parse_streaming
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming.registry import RunningQuery, Totals, queries_of
 from sqlx.streaming.start import Starter
+from udtf.engine import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,7 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
     """
     statements = [statement for script in scripts for statement in script.statements]
     started: list[RunningQuery] = []
-    preview = Preview(options.limit)
+    preview, has_server = Preview(options.limit), True
     try:
         for script in scripts:
             for statement in script.statements:
@@ -104,13 +105,23 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
             msg = "There is no stream to run: --stream runs CREATE STREAMING TABLE, and the last query of a script."
             raise CommandError(msg)
         code = follow(started)
+    except Exception as error:
+        has_server = not is_lost(error)
+        raise
     finally:
-        for query in started:
+        for query in started if has_server else ():
             query.query.stop()
-    if preview.result is not None:
-        show(preview.result)
+    result = _kept_by_server(spark, started, options.limit) if is_remote(spark) else preview.result
+    if result is not None:
+        show(result)
     if code:
         raise typer.Exit(code)
+
+
+def _kept_by_server(spark: SparkSession, started: Sequence[RunningQuery], limit: int) -> Result | None:
+    """The first rows of a last query whose rows go nowhere else; None where there was none."""
+    in_memory = [query.name for query in started if query.sink == "memory" and not query.checkpoint]
+    return fetch(spark.table(in_memory[-1]), limit) if in_memory else None
 
 
 def stop_leftovers(spark: SparkSession) -> None:
@@ -148,11 +159,14 @@ def start_stream(
         made = replace(made, checkpoint=f"{options.checkpoint}/{made.name[-1]}")
     if options.once:
         made = replace(made, trigger=Trigger(available_now=True))
+    is_preview = "OUTPUT" in made.spans and not options.output
+    if is_preview and is_remote(spark):  # micro-batches do not come to a client: its server keeps the rows
+        made = replace(made, using="memory", checkpoint="")
     starter = Starter(
         spark,
         made,
         lambda tasks: statements_of(spark).live(made, tasks),
-        preview=preview if "OUTPUT" in made.spans and not options.output else None,
+        preview=preview if is_preview and not is_remote(spark) else None,
         to_path="OUTPUT" in made.spans,
         waits=False,
     )

@@ -163,6 +163,10 @@ class SparkParserHook:
         with where_written(self._weak.get, text):
             return self._parse(text, None, lambda t: self._delegate.parseQuery(t))
 
+    def _refresh(self, table: str) -> None:
+        state = self._session.sessionState()
+        state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))
+
     def _parse(self, text: str, context: Any, delegate: Callable[[str], Any]) -> Any:
         """Spark's plan of a statement.
 
@@ -171,7 +175,7 @@ class SparkParserHook:
         """
         try:
             if self._front.queries.all():
-                look_again(self._session, text, self._front.queries)
+                look_again(text, self._front.queries, self._refresh)
             if not may_be_ours(text):
                 return delegate(text)
             return self._parse_ours(text, context, delegate)

@@ -12,11 +12,15 @@ import os
 import re
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+
+from pyspark.errors import AnalysisException
 
 from catalog.definitions import name_text
 from catalog.statements import NOTHING, literal
@@ -31,7 +35,9 @@ from sqlx.spark.batch import lower_query
 from sqlx.spark.binder import SparkBinder
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import LexicalError, Token, tokenize
-from sqlx.streaming.registry import share_queries
+from sqlx.streaming.commands import look_again
+from sqlx.streaming.registry import queries_of, share_queries
+from udtf.engine.asking import probing
 from udtf.engine.connect import ConnectEngine
 
 if TYPE_CHECKING:
@@ -71,6 +77,7 @@ def give_up_after(spark: SparkSession, tries: int) -> None:
     """How often a server that does not answer is asked again: after 50 ms, 200 ms, and so on up to 10 s."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
+    warnings.filterwarnings("ignore", message=".*RETRIES_EXCEEDED")  # the error that follows says it
     policy = DefaultPolicy(max_retries=tries, max_backoff=10_000)
     spark.client.set_retry_policies([policy])
 
@@ -146,6 +153,7 @@ def _sql_of(spark: SparkSession, plain: Callable[..., DataFrame]) -> Callable[..
     """The session's `sql` with the language in front of it."""
 
     def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        look_again(sqlQuery, queries_of(spark), partial(_refresh, spark))
         if may_be_ours(sqlQuery):
             found = statements_of(spark).answer(sqlQuery, args, bool(kwargs))
         else:
@@ -155,6 +163,12 @@ def _sql_of(spark: SparkSession, plain: Callable[..., DataFrame]) -> Callable[..
 
     sql.__doc__ = plain.__doc__
     return sql
+
+
+def _refresh(spark: SparkSession, table: str) -> None:
+    """List a table's files anew; one that is not there is the statement's concern."""
+    with probing(), suppress(AnalysisException):
+        spark.catalog.refreshTable(table)
 
 
 class RemoteStatements(SessionStatements):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts
 from catalog.statements import literal
@@ -142,17 +142,16 @@ def carets_in(text: str, start: int) -> Iterator[None]:
 # Reads of a table that a stream writes: Spark keeps the list of its files in each session and does not look again.
 
 
-def look_again(java_session: Any, text: str, queries: Registry) -> None:
+def look_again(text: str, queries: Registry, refresh: Callable[[str], None]) -> None:
     """Forget the list of files of each table of a stream that a statement may read.
 
     Args:
-        java_session: the session that runs it.
         text: the statement.
         queries: the queries of the application.
+        refresh: does it for a table, by its database and name as SQL.
     """
     lowered = text.lower()
     for query in queries.all():
         for table in query.tables:
             if name_parts(table)[-1].lower() in lowered:
-                state = java_session.sessionState()
-                state.catalog().invalidateCachedTable(state.sqlParser().parseTableIdentifier(table))
+                refresh(table)

@@ -321,7 +321,8 @@ class Registry:
 
     def find(self, name: str) -> RunningQuery | None:
         """The query of that qualified name."""
-        return self._queries.get(name.lower())
+        found = self._queries.get(name.lower())
+        return found if found is None or found.watched.is_reachable else None
 
     def forget(self, name: str) -> None:
         """Drop a query from the list."""
@@ -329,8 +330,9 @@ class Registry:
             self._queries.pop(name.lower(), None)
 
     def all(self) -> list[RunningQuery]:
-        """All queries, in the order of their start."""
-        return sorted(self._queries.values(), key=lambda query: query.started)
+        """All queries that can be asked, in the order of their start."""
+        known = (query for query in tuple(self._queries.values()) if query.watched.is_reachable)
+        return sorted(known, key=lambda query: query.started)
 
     def by_id(self, identity: str) -> RunningQuery | None:
         """The query with that id of Spark's."""

@@ -66,9 +66,6 @@ def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | Non
     """
     if not live.late:
         return []
-    if is_remote(starter.spark):
-        span = late_span(starter.statement.text) or starter.statement.span("AS")
-        raise starter.not_over_connect("LATE TO of a streaming table", span)
     statement, sink = starter.statement, starter.sink
     if not (sink.file_format is not None or sink.format in _FORMATS or starter.is_upsert or keeps_batches(sink.format)):
         span = late_span(statement.text) or statement.span("USING")
@@ -248,7 +245,7 @@ class Starter:
         self.name: TableName = qualified(self.spark, self.statement.name)
         self.is_upsert = self.preview is None and is_upsert(self.statement)
         if self.is_upsert and is_remote(self.spark):
-            raise self.not_over_connect("a table to which changes are applied", self.statement.span("USING"))
+            raise self._not_over_connect("a table to which changes are applied", self.statement.span("USING"))
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
         check_path(self.statement.text, self.statement.span("USING"), self.sink.format, self.path)
@@ -300,6 +297,9 @@ class Starter:
         self.notes += live.plan.notes
         if not live.frame.isStreaming:
             raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
+        if live.late and is_remote(self.spark):
+            span = late_span(self.statement.text) or self.statement.span("AS")
+            raise self._not_over_connect("LATE TO of a streaming table", span)
         if self.is_upsert:
             check_upsert(self.statement, self.sink, live)
         return live
@@ -480,7 +480,7 @@ class Starter:
         statement = self.statement
         return BindError("STREAMING.TABLE_EXISTS", statement.text, statement.span("NAME"), name=self.name.shown)
 
-    def not_over_connect(self, what: str, span: tuple[int, int]) -> UnsupportedError:
+    def _not_over_connect(self, what: str, span: tuple[int, int]) -> UnsupportedError:
         """What is written micro-batch by micro-batch needs the driver's process."""
         return UnsupportedError("UNSUPPORTED.CONNECT", self.statement.text, span, what=what)
 

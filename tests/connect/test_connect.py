@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,8 @@ import catalog
 import sqlx
 import udtf
 from sqlx.errors import RunError, TemporalSqlError
+from sqlx.streaming.registry import queries_of
+from tests.harness.stock_server import stock_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,15 +204,12 @@ def test_errors_have_carets(session: SparkSession, text: str, says: list[str]) -
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        (f"CREATE STREAMING TABLE t AS {JOIN}", "streaming tables"),
-        pytest.param("SHOW STREAMING QUERIES", "streaming tables", marks=pytest.mark.full),
         (f"CREATE VIEW connect_view AS {JOIN}", "a view for other sessions"),
         pytest.param(
             f"CREATE GLOBAL TEMPORARY VIEW connect_view AS {JOIN}", "a view for other sessions", marks=pytest.mark.full
         ),
         (f"CREATE TEMPORARY FUNCTION f() RETURNS TABLE(id INT, rate INT) RETURN {JOIN}", "a function"),
         (f"BEGIN {JOIN}; END", "SQL script"),
-        ("SELECT * FROM state('q')", "the state of a streaming query"),
         ("SELECT * FROM deduplicate(TABLE(orders) PARTITION BY id, by => 'id')", "the table functions"),
     ],
 )
@@ -277,6 +277,116 @@ def test_other_live_operators(live: SparkSession, tmp_path: Path) -> None:
         " GRACE PERIOD INTERVAL '0' SECONDS EMIT FINAL"
     )
     assert taken(live, windows, tmp_path / "windows") == [("EUR", 2)]
+
+
+TABLE = f"CREATE STREAMING TABLE live_joined TRIGGER (AVAILABLE NOW) AS {LIVE}"
+
+
+@pytest.fixture
+def joined(live: SparkSession) -> Iterator[SparkSession]:
+    """With a row on each side, and without the streaming table afterwards."""
+    live.sql("INSERT INTO live_rates VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00')")
+    live.sql("INSERT INTO live_orders VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:05:00')")
+    yield live
+    for query in queries_of(live).all():
+        query.query.stop()
+    live.sql("DROP TABLE IF EXISTS live_joined")
+
+
+def test_a_streaming_table(joined: SparkSession) -> None:
+    joined.sql(TABLE.replace("CREATE", "CREATE OR REPLACE"))
+    assert rows(joined, "SELECT * FROM live_joined") == [(1, 110)]
+    (listed,) = joined.sql("SHOW STREAMING QUERIES").collect()
+    assert (listed.name, listed.status, listed.batches, listed.rows) == ("live_joined", "finished", "1", "2")
+    found = {row.property: row.value for row in joined.sql("DESCRIBE STREAMING QUERY live_joined").collect()}
+    assert (found["matched"], found["state_rows"], found["id"]) == ("1", "1", listed.id)
+    (kept,) = joined.sql("SELECT key, value FROM state('live_joined')").collect()
+    assert (kept.key, kept.value) == ('{"ccy": "EUR"}', '{"rate": 110}')
+    joined.sql("INSERT INTO live_orders VALUES (2, 'EUR', TIMESTAMP'2026-01-01 10:06:00')")
+    joined.sql(TABLE)
+    assert rows(joined, "SELECT * FROM live_joined") == [(1, 110), (2, 110)]
+    assert joined.sql("SHOW STREAMING QUERIES").collect()[0].id == listed.id
+    assert "STREAMING.CHECKPOINT_OTHER_QUERY" in refused(joined, TABLE.replace("o.id, r.rate", "o.id"))
+    assert "STREAMING.WRITE" in refused(joined, "INSERT INTO live_joined VALUES (1, 1)")
+
+
+@pytest.mark.full
+def test_a_streaming_table_that_goes_on_without_its_client(joined: SparkSession) -> None:
+    other = joined.newSession()
+    running = TABLE.replace("TRIGGER (AVAILABLE NOW)", "")
+    joined.sql(running.replace("CREATE", "CREATE OR REPLACE"))
+    (query,) = queries_of(joined).all()
+    query.query.processAllAvailable()
+    assert [row.status for row in other.sql("SHOW STREAMING QUERIES").collect()] == ["running"]
+    assert "STREAMING.ALREADY_RUNNING" in refused(other, running)
+    assert rows(joined, "SELECT * FROM live_joined") == [(1, 110)]
+    joined.sql("INSERT INTO live_orders VALUES (2, 'EUR', TIMESTAMP'2026-01-01 10:06:00')")
+    query.query.processAllAvailable()
+    assert rows(joined, "SELECT * FROM live_joined") == [(1, 110), (2, 110)]  # not the list of files of before
+    assert [tuple(row) for row in other.sql("STOP STREAMING QUERY live_joined").collect()] == [
+        ("live_joined", "stopped")
+    ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("text", "condition", "at"),
+    [
+        (TABLE.replace("live_joined", "live_joined USING parket"), "STREAMING.UNKNOWN_FORMAT", "^^^^^^^^^^^^"),
+        (TABLE.replace("live_joined", "live_joined USING kafka"), "CONNECTOR.NEEDED", "^^^^^^^^^^^"),
+        (TABLE.replace("r.rate", "raise_error('odd') AS rate"), "STREAMING.QUERY_FAILED", "odd"),
+        (
+            TABLE.replace("o.ccy = r.ccy", "o.ccy = r.ccy GRACE INTERVAL 1 HOUR LATE TO refused"),
+            "UNSUPPORTED.CONNECT",
+            "LATE TO of a streaming",
+        ),
+        (
+            TABLE.replace("TRIGGER", "USING parquet OPTIONS (write.mode 'upsert') TRIGGER"),
+            "UNSUPPORTED.CONNECT",
+            "a table to which changes are applied",
+        ),
+        ("DESCRIBE STREAMING QUERY nowhere", "STREAMING.UNKNOWN_QUERY", "^^^^^^^"),
+        ("SELECT * FROM state('nowhere')", "STREAMING.NO_STATE", "^^^^^^^"),
+    ],
+)
+def test_streaming_tables_that_cannot_be(joined: SparkSession, text: str, condition: str, at: str) -> None:
+    message = refused(joined, text.replace("CREATE STREAMING", "CREATE OR REPLACE STREAMING"))
+    assert condition in message
+    assert at in message
+    assert "JVM stacktrace" not in message
+
+
+@pytest.mark.full
+def test_streams_on_the_command_line(joined: SparkSession, tmp_path: Path) -> None:
+    url = f"sc://{joined._client._builder.endpoint}"  # type: ignore[attr-defined]
+    script = tmp_path / "stream.sql"
+    script.write_text(f"{LIVE};\n", encoding="utf-8")
+    done = command("run", "--stream", "--once", "--remote", url, str(script))
+    assert (done.returncode, done.stdout.splitlines()[-1].split()) == (0, ["1", "110"]), done
+    assert "query: finished, 2 rows" in done.stderr
+
+
+@pytest.mark.full
+def test_a_server_that_goes_while_a_stream_runs(tmp_path: Path) -> None:
+    script = tmp_path / "stream.sql"
+    script.write_text(
+        "CREATE STREAM s (id INT, ts TIMESTAMP) TIMESTAMP BY ts;\n"
+        "INSERT INTO s VALUES (1, TIMESTAMP'2026-01-01 10:00:00');\n"
+        "CREATE STREAMING TABLE t AS SELECT * FROM STREAM s DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id);\n",
+        encoding="utf-8",
+    )
+    (home := tmp_path / "server").mkdir()
+    with stock_server(home) as url:
+        asked = [sys.executable, "-m", "sqlx", "run", "--stream", "--remote", url, str(script)]
+        client = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        commits = home / "warehouse" / "_checkpoints" / "t" / "commits" / "0"
+        waited = Event()
+        while not commits.exists() and client.poll() is None:
+            waited.wait(0.1)
+    said, _ = client.communicate(timeout=120)
+    assert client.returncode == 1
+    assert "The server of Spark Connect does not answer any more." in said
+    assert "Traceback" not in said
 
 
 def test_the_command_line(spark: SparkSession, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from sqlx.replay.types import Reader, SparkType, parse_type, reader_of
 from sqlx.sql.definitions import parse_definition
 from sqlx.sql.parser import scan
 from sqlx.testing.slt import Answer, Differs, plain_value, words_of_row
+from udtf.engine.watching import counters_named
 from udtf.spark.tasks import stream_conf
 
 if TYPE_CHECKING:
@@ -140,18 +141,10 @@ def _counters(running: Any) -> dict[str, int]:
     total: dict[str, int] = {}
     for progress in running.recentProgress:
         for row in progress.observedMetrics.values():
-            for name, value in _observed(row).items():
+            for name, value in counters_named(row.asDict()).items():
                 is_gauge = name.startswith(("buffered", "state", "max_"))
                 total[name] = (value or 0) if is_gauge else total.get(name, 0) + (value or 0)
     return total
-
-
-def _observed(row: Any) -> dict[str, int]:
-    """The counters of one operator; a client of Spark Connect gets their names as a schema beside the values."""
-    found: dict[str, Any] = row.asDict()
-    if found.keys() != {"values", "schema"}:
-        return found
-    return dict(zip([field["name"] for field in found["schema"]["fields"]], found["values"], strict=True))
 
 
 def _write(folder: Path, script: Script, records: Records, cuts: Sequence[int]) -> None:

@@ -388,7 +388,8 @@ class ConnectEngine:
         return [parts for parts in names if len(parts) > 1 or quoted(parts[0]).lower() in known]
 
     def refresh(self, parts: tuple[str, ...]) -> None:
-        """The server lists files anew for each query that is sent to it."""
+        """The server keeps what it listed for each session."""
+        self.spark.catalog.refreshTable(".".join(map(quoted, parts)))
 
     @property
     def current_catalog(self) -> str:

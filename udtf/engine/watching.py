@@ -14,6 +14,7 @@ _CAUSE: Final = "\nCaused by: "
 _PLACE: Final = re.compile(r"\n\t(?:at |\.\.\. \d+ more)")
 _KIND: Final = re.compile(r"^[\w.$]+: ")
 _QUERY: Final = "\n=== Streaming Query ==="
+_SUMS: Final = ("numInputRows", "processedRowsPerSecond")
 _INITIALIZING: Final = "Initializing"
 
 
@@ -25,6 +26,11 @@ class Watched(Protocol):
     """
 
     look_seconds: float
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether it can be asked: a client that closed its session has left it alone."""
+        ...
 
     def causes(self) -> list[str] | None:
         """The messages of the exception that ended it and of that one's causes, the outermost first; None without."""
@@ -51,6 +57,7 @@ class ClassicWatched:
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         self._java: Any = query._jsq  # noqa: SLF001 - PySpark's handle into the JVM
+        self.is_reachable = True
 
     def causes(self) -> list[str] | None:
         """From the exceptions themselves."""
@@ -92,6 +99,12 @@ class ConnectWatched:
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
 
+    @property
+    def is_reachable(self) -> bool:
+        """As long as its session is open."""
+        session: Any = self._query._session  # type: ignore[attr-defined]  # noqa: SLF001 - its session in this process
+        return not session.is_stopped
+
     def causes(self) -> list[str] | None:
         """From the text of the exception, with Java's stack trace where the server sends one."""
         exception = self._query.exception()
@@ -125,13 +138,16 @@ def _texts(exception: str) -> list[str]:
 
 
 def _named(report: dict[str, Any]) -> dict[str, Any]:
-    """A report whose counters have their names: a server sends values, and a schema beside them."""
+    """A report whose counters have their names, with the sums that PySpark leaves out when it reads one."""
     observed = report.get("observedMetrics", {})
-    return {**report, "observedMetrics": {name: counters_named(counted) for name, counted in observed.items()}}
+    of_sources = [[source.get(name) for source in report.get("sources", ())] for name in _SUMS]
+    sums = [sum(value for value in values if isinstance(value, int | float)) for values in of_sources]  # NaN is a text
+    counters = {name: counters_named(counted) for name, counted in observed.items()}
+    return {**report, **dict(zip(_SUMS, sums, strict=True)), "observedMetrics": counters}
 
 
 def counters_named(counted: dict[str, Any]) -> dict[str, Any]:
-    """Counters by their names, of one operator.
+    """Counters by their names, of one operator: a server sends values, and a schema beside them.
 
     >>> counters_named({"values": [3], "schema": {"fields": [{"name": "late"}]}}), counters_named({"late": 3})
     ({'late': 3}, {'late': 3})
