@@ -132,7 +132,7 @@ def test_each_operator_shows_what_it_keeps(spark: SparkSession, folder: Path, na
 
 @pytest.mark.full
 def test_what_is_kept_record_by_record_is_one_text_a_task(spark: SparkSession, folder: Path) -> None:
-    query = "SELECT ccy, count(*) AS n, max(rate) AS m FROM state_latest GROUP BY ccy EMIT CHANGES"
+    query = "SELECT ccy, count(*) AS n, stddev(rate) AS m FROM state_latest GROUP BY ccy EMIT CHANGES"
     _started(spark, folder, "state_groups", query)
     found = spark.sql("SELECT key, value FROM state('state_groups') WHERE kept = 'state'").collect()
     groups = [group for key, value in found for group in json.loads(value)["groups"] if key is None]

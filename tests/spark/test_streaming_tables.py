@@ -164,6 +164,22 @@ def test_folders_that_are_no_checkpoint_are_refused(spark: SparkSession, source:
     assert condition_with(folder) == "STREAMING.CHECKPOINT_CORRUPT"
 
 
+def test_a_checkpoint_that_a_client_of_spark_connect_began(spark: SparkSession, source: Source) -> None:
+    text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source"
+    spark.sql(text)
+    folder = warehouse(spark) / "_checkpoints/st_rows"
+    (folder / "sqlx").mkdir()
+    (folder / "_sqlx.json").rename(folder / "sqlx/part-00000-x.txt")
+    (folder / "sqlx/_SUCCESS").touch()
+    registry(spark.sparkContext).forget("st_rows")  # as of a process that has gone
+    assert refusal(spark, text.replace("SELECT id", "SELECT id + 1 AS id")).condition == (
+        "STREAMING.CHECKPOINT_OTHER_QUERY"
+    )
+    source.put(7)
+    spark.sql(text)
+    assert 7 in {row.id for row in spark.table("st_rows").collect()}
+
+
 def test_rows_are_never_left_out_behind_a_lost_table_or_checkpoint(spark: SparkSession, source: Source) -> None:
     text = f"CREATE STREAMING TABLE st_rows {NOW} AS SELECT id FROM st_source"
     spark.sql(text)

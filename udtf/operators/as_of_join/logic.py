@@ -83,6 +83,17 @@ class AsOfJoinLogic:
         emission.metrics = self.metrics.since(before)
         return emission
 
+    def close_idle(self) -> Emission:
+        """Answer all that waits, by the versions that are there."""
+        before = dict(self.metrics)
+        emission = self._emission = Emission()
+        for waiting in self._buffer.evict_until(_NEVER):
+            self._answer(waiting)
+        self.metrics.set("buffered_rows", self._buffer.rows)
+        self.metrics.set("buffered_bytes", self._buffer.stored_bytes)
+        emission.metrics = self.metrics.since(before)
+        return emission
+
     def snapshot(self) -> bytes:
         """Store, buffer, stream time and metrics."""
         state = {

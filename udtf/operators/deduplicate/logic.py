@@ -6,7 +6,7 @@ Source: KIP-655, semantics.md section 16, A and B.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from udtf import rules
 from udtf.logic import Emission
@@ -43,6 +43,9 @@ def deduplicate_table(config: DeduplicateConfig, rows: pa.Table, is_ordered: boo
     return deduplicate(config, rows, is_ordered)
 
 
+_NEVER: Final[Micros] = 2**63 - 1
+
+
 class _Entry(NamedTuple):
     """What the store knows of a key: the time that opened the interval, and the row."""
 
@@ -73,6 +76,17 @@ class DeduplicateLogic:
         if self.config.keeps_last:
             self.metrics.set("buffered_rows", len(self._entries))
             self.metrics.set("buffered_bytes", self._waiting_bytes)
+        emission.metrics = self.metrics.since(before)
+        return emission
+
+    def close_idle(self) -> Emission:
+        """Give out what KEEP LAST still holds."""
+        before = dict(self.metrics)
+        emission = self._emission = Emission()
+        if self.config.keeps_last:
+            self._purge(_NEVER)
+            self.metrics.set("buffered_rows", 0)
+            self.metrics.set("buffered_bytes", 0)
         emission.metrics = self.metrics.since(before)
         return emission
 
