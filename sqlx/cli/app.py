@@ -149,6 +149,31 @@ def explain(
                 out.print(explained(spark, statement.text), soft_wrap=True)
 
 
+@app.command()
+def verify(
+    file: OneFile = None,
+    text: Text = None,
+    var: Var = [],  # noqa: B006 - typer copies it
+    warehouse: Warehouse = None,
+    remote: Remote = "",
+    limit: Limit = DEFAULT_LIMIT,
+    shuffle: Annotated[
+        int,
+        typer.Option("--shuffle", min=0, max=1000, metavar="N", help="Verify in so many further orders."),
+    ] = 3,
+) -> None:
+    """Show whether each query answers live, over its rows as they arrived, as it does over bounded tables.
+
+    The rows are replayed in the order in which they were recorded, and in others that the grace of the query allows.
+    Rows that differ are printed with the cause; the exit code is 1 then. Other statements are run.
+    """
+    scripts = _file_or_text(file, text, var)
+    with started(warehouse, remote=remote) as spark:
+        from sqlx.cli.verification import verify_scripts
+
+        verify_scripts(spark, scripts, shuffle, limit)
+
+
 @app.command("compile")
 def compile_(
     file: OneFile = None,

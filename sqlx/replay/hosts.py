@@ -166,8 +166,8 @@ class Host:
         return {names.get(fragment.columns[n].name, ""): values[n] for n in self.shapes[side].shown}
 
     def close_idle(self) -> Emission:
-        """Close everything that is open, task by task."""
-        return together([self.shown_as(task.close_idle()) for task in self.tasks])
+        """Give out everything that waits, task by task; most operators let nothing wait."""
+        return together([self.shown_as(task.close_idle()) for task in self.tasks if hasattr(task, "close_idle")])
 
     def restart(self) -> None:
         """Snapshot every task, forget it, and restore it."""

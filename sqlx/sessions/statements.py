@@ -28,9 +28,12 @@ from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_defini
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
+from sqlx.sql.verification import Verification, parse_verification
 from sqlx.streaming.commands import carets_in, carry_out
 from sqlx.streaming.state import state_of
 from sqlx.streaming.tables import refuse_write
+from sqlx.verify.recording import record
+from sqlx.verify.report import Finding, Watch, compare, findings_sql, unwatched
 from udtf.engine import engine_of
 from udtf.engine.release import release_of
 from udtf.spark.tasks import configured_tasks
@@ -329,10 +332,9 @@ class SessionStatements:
         return lowered.fingerprint, (*binder.stateful, *lowered.stateful)
 
     def _query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten | None:
-        if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
-            if {token.text for token in tokens[2:]} <= {";"}:
-                Cursor(text, tokens[:2], 2).fail("a query")
-            return Rewritten(_as_rows(explain_plan(self.plan(text[tokens[1].end :]), self.spark)))
+        about = self._about_query(text, tokens)
+        if about is not None:
+            return Rewritten(about)
         head = stored_head(text, tokens)
         if self._reads_live(text):
             return self._live_query(text, tokens)
@@ -356,6 +358,30 @@ class SessionStatements:
             return Rewritten(None, plan.notes, body=lower_body(plan, self.spark, binder.analyzed))
         with kept(tokens[0].word == "CACHE"):
             return Rewritten(lower_to_views(plan, self.spark, self.views, binder.analyzed), plan.notes)
+
+    def _about_query(self, text: str, tokens: tuple[Token, ...]) -> str | None:
+        """What EXPLAIN TEMPORAL or VERIFY say of a query, as a query that shows it; None for every other statement."""
+        if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
+            if {token.text for token in tokens[2:]} <= {";"}:
+                Cursor(text, tokens[:2], 2).fail("a query")
+            return _as_rows(explain_plan(self.plan(text[tokens[1].end :]), self.spark))
+        asked = parse_verification(text, tokens)
+        if asked is None:
+            return None
+        with carets_in(text, asked.start):
+            return findings_sql(self.verified(asked))
+
+    def verified(self, asked: Verification, watch: Watch = unwatched) -> tuple[Finding, ...]:
+        """What VERIFY BATCH = STREAM finds.
+
+        Raises:
+            TemporalSqlError: the query is wrong, reads what was not recorded, or replay cannot run it.
+        """
+
+        def bounded(query: str) -> DataFrame:
+            return self.frame_of(query) or self.engine.query(query)
+
+        return compare(record(self.spark, self.catalog, asked.query), bounded, asked.shuffles, watch)
 
     def _store(self, head: StoredHead, plan: Plan, _bound: SparkBinder) -> None:
         """Make a view or a function of a query with operators."""
@@ -401,7 +427,7 @@ def _has_clause(tokens: tuple[Token, ...]) -> bool:
     """Whether a refused statement holds words of ours, so that our message is better than Spark's."""
     pairs = {(a.word, b.word) for a, b in pairwise(tokens)}
     words = {t.word for t in tokens}
-    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL")})) or bool(
+    return bool(pairs & (CLAUSE_PAIRS | {("EXPLAIN", "TEMPORAL"), ("VERIFY", "BATCH")})) or bool(
         words & {"ASOF", "MATCH_CONDITION", "DESCRIPTOR"}
     )
 

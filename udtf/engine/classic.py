@@ -388,12 +388,11 @@ class ClassicEngine:
     def table(self, parts: tuple[str, ...]) -> Table:
         """What the session catalog has."""
         found = self._session.getTableMetadata(self._identifier(parts))
-        provider = found.provider()
-        return Table(
-            str(found.location().toString()),
-            str(provider.get()).lower() if provider.isDefined() else "",
-            _pairs(found.properties()),
+        location, provider = (
+            str(one.get().toString()) if one.isDefined() else ""  # a view has neither
+            for one in (found.storage().locationUri(), found.provider())
         )
+        return Table(location, provider.lower(), _pairs(found.properties()))
 
     def usual_location(self, parts: tuple[str, ...]) -> str:
         """In the folder of the database."""
