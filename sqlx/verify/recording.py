@@ -11,7 +11,7 @@ from catalog.definitions import KIND_WORDS, name_parts, part_text
 from catalog.entries import Entry
 from catalog.relations import alias_text
 from catalog.statements import literal
-from sqlx.errors import BindError, RunError, UnsupportedError
+from sqlx.errors import BindError, RunError, UnsupportedError, did_you_mean
 from sqlx.replay.script import Script, read_script
 from sqlx.replay.types import Misfit, Values, parse_type, reader_of, to_micros
 from sqlx.sql.edits import Edits
@@ -78,13 +78,13 @@ def record(spark: SparkSession, catalog: SparkCatalog, query: str) -> Recording:
         UnsupportedError: `VERIFY.NOT_RECORDED`, it reads something else than definitions; `VERIFY.READS_NOTHING`; or
             replay cannot run it.
         RunError: `VERIFY.TOO_MANY_ROWS`.
-        BindError: `VERIFY.SAME_NAME`, two definitions of different databases have one name.
+        BindError: there is no such relation; `VERIFY.SAME_NAME`, two definitions of different databases have one name.
     """
     read = scan(query).read()
     entries: dict[str, Entry] = {}
     bounded, replayed = Edits(query), Edits(query)
     for relation in read:
-        entry = _entry(catalog, query, relation)
+        entry = _entry(spark, catalog, query, relation)
         name = _own_name(entry)
         if replace(entries.setdefault(name.lower(), entry), name="") != replace(entry, name=""):
             raise BindError("VERIFY.SAME_NAME", query, relation.body.pair, name=name)
@@ -103,10 +103,13 @@ def record(spark: SparkSession, catalog: SparkCatalog, query: str) -> Recording:
     return Recording(script, *_in_order(recorded), bounded.render())
 
 
-def _entry(catalog: SparkCatalog, query: str, relation: Relation) -> Entry:
-    found = catalog.resolve(relation.parts)
+def _entry(spark: SparkSession, catalog: SparkCatalog, query: str, relation: Relation) -> Entry:
+    found, name = catalog.resolve(relation.parts), relation.body.of(query)
+    if found is None and not spark.catalog.tableExists(name):
+        suggestion = did_you_mean(name, engine_of(spark).names())
+        raise BindError("BIND.UNKNOWN_RELATION", query, relation.body.pair, name=name, suggestion=suggestion)
     if found is None or found.valid_from is not None:
-        raise UnsupportedError("VERIFY.NOT_RECORDED", query, relation.body.pair, name=relation.body.of(query))
+        raise UnsupportedError("VERIFY.NOT_RECORDED", query, relation.body.pair, name=name)
     return found
 
 

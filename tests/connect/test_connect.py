@@ -310,6 +310,17 @@ def test_a_streaming_table(joined: SparkSession) -> None:
     assert "STREAMING.WRITE" in refused(joined, "INSERT INTO live_joined VALUES (1, 1)")
 
 
+def test_a_query_is_verified_over_recorded_rows(joined: SparkSession) -> None:
+    joined.sql("INSERT INTO live_rates VALUES ('EUR', 120, TIMESTAMP'2026-01-01 10:04:00')")
+    found = joined.sql(f"VERIFY BATCH = STREAM {LIVE}").collect()
+    assert [(row.verdict, row.row) for row in found] == [
+        ("only in batch", '{"id": 1, "rate": 120}'),
+        ("only in stream", '{"id": 1, "rate": 110}'),
+    ]
+    same = joined.sql(f"VERIFY BATCH = STREAM {LIVE} GRACE PERIOD INTERVAL 1 MINUTE SHUFFLE ARRIVALS 2").collect()
+    assert {row.verdict for row in same} == {"same"}
+
+
 @pytest.mark.full
 def test_a_streaming_table_that_goes_on_without_its_client(joined: SparkSession) -> None:
     other = joined.newSession()

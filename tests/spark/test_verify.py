@@ -103,7 +103,7 @@ def test_definitions_over_others_and_with_a_sequence(recorded: SparkSession) -> 
         ("SELECT * FROM range(3)", "VERIFY.READS_NOTHING"),
         ("SELECT * FROM vf_orders o JOIN vf_orders__log l ON o.id = l.id", "VERIFY.NOT_RECORDED"),
         (JOIN.replace("o.id", "o.nope"), "BIND.UNKNOWN_COLUMN"),
-        (JOIN.replace("vf_rates", "vf_rate"), "VERIFY.NOT_RECORDED"),
+        (JOIN.replace("vf_rates", "vf_rate"), "BIND.UNKNOWN_RELATION"),
     ],
 )
 def test_what_cannot_be_verified_has_a_caret(recorded: SparkSession, query: str, condition: str) -> None:
