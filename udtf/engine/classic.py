@@ -388,11 +388,12 @@ class ClassicEngine:
     def table(self, parts: tuple[str, ...]) -> Table:
         """What the session catalog has."""
         found = self._session.getTableMetadata(self._identifier(parts))
-        location, provider = (
-            str(one.get().toString()) if one.isDefined() else ""  # a view has neither
-            for one in (found.storage().locationUri(), found.provider())
+        location, provider = found.storage().locationUri(), found.provider()
+        return Table(
+            str(location.get().toString()) if location.isDefined() else "",  # a view has neither
+            str(provider.get()).lower() if provider.isDefined() else "",
+            _pairs(found.properties()),
         )
-        return Table(location, provider.lower(), _pairs(found.properties()))
 
     def usual_location(self, parts: tuple[str, ...]) -> str:
         """In the folder of the database."""
