@@ -174,6 +174,24 @@ def verify(
         verify_scripts(spark, scripts, shuffle, limit)
 
 
+@app.command()
+def rescale(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Its name, or the folder of its checkpoint.")],
+    partitions: Annotated[int, typer.Argument(min=1, metavar="N", help="How many partitions it is to have.")],
+    warehouse: Warehouse = None,
+    master: Master = "",
+) -> None:
+    """Move the state of a streaming query that does not run to another number of partitions.
+
+    Answers stay what they are; the query goes on with its CREATE STREAMING TABLE. A query that runs is altered in its
+    own process: ALTER STREAMING QUERY q SET PARTITIONS n.
+    """
+    with started(warehouse, master=master) as spark:
+        from sqlx.cli.streams import rescale_stopped
+
+        rescale_stopped(spark, query, partitions)
+
+
 @app.command("compile")
 def compile_(
     file: OneFile = None,

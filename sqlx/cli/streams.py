@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from sqlx.cli.output import Result, err, fetch, note, show
+from catalog.definitions import name_parts
+from sqlx.cli.output import Result, err, fetch, note, out, show
 from sqlx.cli.scripts import Script, Statement, error_place, is_query, run_scripts
 from sqlx.failures import CommandError, is_lost
-from sqlx.sql.definitions import StreamingTable, Trigger, parse_streaming
+from sqlx.sql.definitions import QueryCommand, StreamingTable, Trigger, parse_streaming
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming.registry import RunningQuery, Totals, queries_of
+from sqlx.streaming.rescale import rescale
 from sqlx.streaming.start import Starter
 from udtf.engine import is_remote
 
@@ -130,6 +132,20 @@ def stop_leftovers(spark: SparkSession) -> None:
         if query.query.isActive:
             query.stop()
             note(f"{query.name}: stopped with this command; --stream keeps it running.")
+
+
+def rescale_stopped(spark: SparkSession, query: str, partitions: int) -> None:
+    """Move the state of a query that does not run here, and say how long it took.
+
+    Args:
+        spark: the session.
+        query: its name, or the folder of its checkpoint.
+        partitions: how many it is to have.
+    """
+    path = query if "/" in query else ""
+    name = (query.rstrip("/").rpartition("/")[2],) if path else name_parts(query)
+    moved = rescale(spark, QueryCommand("ALTER", name, "", (0, 0), partitions), path)
+    out.print(f"{moved.name}: {moved.before} → {moved.after} partitions in {moved.pause_ms} ms.")
 
 
 def start_stream(

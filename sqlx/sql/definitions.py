@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 from catalog.definitions import KIND_NAMES, KIND_WORDS, Definition, Drop, Offsets, Refused, Show
 from catalog.entries import Column, Kind
-from sqlx.errors import BindError, TemporalParseError, UnsupportedError, did_you_mean
+from sqlx.errors import BindError, TemporalParseError, did_you_mean
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.intervals import parse_interval
 from sqlx.sql.tokens import QUERY_WORDS, Token, tokenize
@@ -542,6 +542,7 @@ def _end(cursor: Cursor) -> None:
 
 _CLAUSES = ("USING", "OPTIONS", "CHECKPOINT", "TRIGGER", "TASKS", "TBLPROPERTIES", "AS")
 _MOST_TASKS = 4096
+_ALTER = "PARTITIONS is how many of its TASKS run at once: ALTER STREAMING QUERY q SET PARTITIONS 8."
 
 
 @dataclass(frozen=True)
@@ -611,12 +612,23 @@ class ShowQueries:
 
 @dataclass(frozen=True)
 class QueryCommand:
-    """DESCRIBE STREAMING QUERY name or STOP STREAMING QUERY name."""
+    """DESCRIBE or STOP STREAMING QUERY name, or ALTER STREAMING QUERY name SET PARTITIONS n.
 
-    action: Literal["DESCRIBE", "STOP"]
+    Attributes:
+        action: what is to be done.
+        name: the query.
+        text: the statement.
+        span: where it names the query.
+        partitions: of SET PARTITIONS.
+        partitions_span: where that number is.
+    """
+
+    action: Literal["DESCRIBE", "STOP", "ALTER"]
     name: tuple[str, ...]
     text: str
     span: Offsets
+    partitions: int = 0
+    partitions_span: Offsets = (0, 0)
 
 
 Statement = StreamingTable | ShowQueries | QueryCommand
@@ -634,7 +646,6 @@ def parse_streaming(text: str, tokens: tuple[Token, ...]) -> Statement | None:
 
     Raises:
         TemporalParseError: it begins like one, but does not follow the grammar.
-        UnsupportedError: ALTER STREAMING QUERY.
 
     >>> from sqlx.sql.tokens import tokenize
     >>> text = "CREATE STREAMING TABLE t TASKS 4 AS SELECT 1"
@@ -662,8 +673,14 @@ def _command(cursor: Cursor, action: str) -> QueryCommand:
     name = reader.qualified("the name of a streaming query")[1]
     span = cursor.span_from(start).pair
     if action == "ALTER":
-        whole = (cursor.tokens[0].start, cursor.tokens[cursor.stop - 1].end)
-        raise UnsupportedError("UNSUPPORTED.ALTER_STREAMING_QUERY", cursor.text, whole, name=".".join(name))
+        if not cursor.take("SET", "PARTITIONS"):
+            cursor.fail("SET PARTITIONS", _ALTER)
+        token = cursor.peek()
+        if token is None or not token.text.isdigit() or not 1 <= int(token.text) <= _MOST_TASKS:
+            cursor.fail(f"a number from 1 to {_MOST_TASKS}", _ALTER)
+        cursor.step()
+        _end(cursor)
+        return QueryCommand("ALTER", name, cursor.text, span, int(token.text), (token.start, token.end))
     _end(cursor)
     return QueryCommand("STOP" if action == "STOP" else "DESCRIBE", name, cursor.text, span)
 

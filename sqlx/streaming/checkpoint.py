@@ -115,7 +115,12 @@ class Checkpoint:
     @property
     def has_results(self) -> bool:
         """Whether a micro-batch was finished."""
-        return any(name.isdigit() for name in self.folder.names("commits"))
+        return self.last_batch >= 0
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the last micro-batch that was finished; -1 where there was none."""
+        return max((int(name) for name in self.folder.names("commits") if name.isdigit()), default=-1)
 
     def _error(self, condition: str, **parameters: object) -> RunError:
         span = self._statement.span("CHECKPOINT")

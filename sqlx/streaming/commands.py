@@ -11,6 +11,7 @@ from catalog.statements import literal
 from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, did_you_mean
 from sqlx.sql.definitions import QueryCommand, ShowQueries, Statement, StreamingTable
 from sqlx.streaming.registry import Registry, RunningQuery, queries_of
+from sqlx.streaming.rescale import rescale
 from sqlx.streaming.start import Starter
 from sqlx.streaming.tables import qualified
 
@@ -46,6 +47,10 @@ def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[
         return None, tuple(starter.notes)
     if isinstance(statement, ShowQueries):
         return rows_sql(_LISTED, [_listed(query) for query in queries_of(spark).all()]), ()
+    if statement.action == "ALTER":
+        moved = rescale(spark, statement)
+        shown = (moved.name, str(moved.before), str(moved.after), f"{moved.pause_ms} ms")
+        return rows_sql(("name", "partitions_before", "partitions", "pause"), [shown]), ()
     query = _find(spark, statement)
     if statement.action == "DESCRIBE":
         return rows_sql(("property", "value"), list(_described(query))), ()

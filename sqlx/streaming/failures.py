@@ -75,6 +75,7 @@ def error_from(name: str, messages: list[str]) -> TemporalSqlError:
 
 #: What Spark says where a condition of ours says more.
 _SPOKEN = {
+    "STREAMING.UNFINISHED_RESCALE": r"STREAMING_UNFINISHED_REPARTITION|unfinished state repartition",
     "STREAMING.SOURCE_GONE": (
         r"PATH_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND|FileNotFoundException|FAILED_READ_FILE\.FILE_NOT_EXIST"
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -48,6 +48,7 @@ class Totals:
         batches, rows: how many there were.
         rows_per_second, batch_ms: of the last one.
         reported: when the last one was reported.
+        partitions: over how many its state was spread; 0 where it has none.
         observed: the counters of each operator, by its name.
     """
 
@@ -57,6 +58,7 @@ class Totals:
     rows_per_second: float = 0.0
     batch_ms: int = 0
     reported: str = ""
+    partitions: int = 0
     observed: dict[str, dict[str, int]] = field(default_factory=dict)
     _event_time: str = ""
     _spark_state: tuple[int, int] = (0, 0)
@@ -81,6 +83,7 @@ class Totals:
                 sum(int(operator.get(name, 0)) for operator in operators)
                 for name in ("numRowsTotal", "memoryUsedBytes")
             )
+            self.partitions = max((int(one.get("numShufflePartitions", 0)) for one in operators), default=0)
             for name, counted in progress.get("observedMetrics", {}).items():
                 self._add(self.observed.setdefault(name, {}), counted)
 
@@ -122,6 +125,7 @@ class Totals:
         yield "rows", str(self.rows)
         yield "rows_per_second", f"{self.rows_per_second:.1f}"
         yield "last_batch", f"{self.batch_ms} ms"
+        yield "partitions", str(self.partitions) if self.partitions else "NULL"
         lag_us = self.lag_us()
         yield "event_time_lag", "NULL" if lag_us is None else f"{lag_us / 1e6:.1f} seconds"
         for name in _SHOWN:
@@ -182,6 +186,7 @@ class RunningQuery:
         totals: what it has counted.
         was_stopped: whether somebody asked it to stop.
         owner: the user of a server who started it.
+        start_again: starts what was stopped, from its checkpoint.
     """
 
     name: str
@@ -196,6 +201,7 @@ class RunningQuery:
     totals: Totals = field(default_factory=Totals)
     was_stopped: bool = False
     owner: str | None = None
+    start_again: Callable[[], RunningQuery | None] = lambda: None
 
     @cached_property
     def id(self) -> str:

@@ -287,8 +287,22 @@ class FileSink:
         sink_class(session, self.location, self._format, none, options).addBatch(batch_id, rows._jdf)
 
     def _has(self, spark: SparkSession, batch_id: int) -> bool:
-        names = folder_of(spark, self.location).names(SINK_LOG)
-        return any(int(name.partition(".")[0]) >= batch_id for name in names if name.partition(".")[0].isdigit())
+        return last_logged(spark, self.location) >= batch_id
+
+
+def last_logged(spark: SparkSession, location: str) -> int:
+    """The last micro-batch in the log of a table of files; -1 where there is no log."""
+    numbers = [name.partition(".")[0] for name in folder_of(spark, location).names(SINK_LOG)]
+    return max((int(number) for number in numbers if number.isdigit()), default=-1)
+
+
+def log_until(spark: SparkSession, location: str, file_format: Any, batch_id: int) -> None:
+    """Note micro-batches without rows in the log of a table, up to one that is finished; where there is a log."""
+    last = last_logged(spark, location)
+    if 0 <= last < batch_id:
+        nothing = spark.range(0)
+        for number in range(last + 1, batch_id + 1):
+            FileSink(location, file_format).write(number, nothing)
 
 
 class NothingSink:

@@ -33,6 +33,7 @@ from sqlx.streaming.sinks import (
     Output,
     Sink,
     find_sink,
+    log_until,
     united,
 )
 from sqlx.streaming.tables import StreamTable, TableName, columns_of, folder_of, qualified
@@ -93,6 +94,8 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
         location = table.location if table.has_files() else ""
         table.create(lates[0].schema, files.format, owner, location=location)
     is_kept = keeps_batches(files.format)
+    if checkpoint is not None and not is_kept:
+        log_until(starter.spark, table.location, files.file_format, checkpoint.last_batch)
     to = (
         TableSink(table, transactions_of(table, files.format))
         if is_kept
@@ -344,8 +347,14 @@ class Starter:
             self.is_new = True
         else:
             checkpoint.check(stored, wanted)
+            self._log_what_was_moved(checkpoint)
         self.location = wanted.location
         return checkpoint
+
+    def _log_what_was_moved(self, checkpoint: Checkpoint) -> None:
+        """A micro-batch that moved state wrote no rows, and Spark's log of files wants to hear of every number."""
+        if self.sink.kind == "files" and not self.is_upsert and not is_remote(self.spark):
+            log_until(self.spark, self.table.location, self.sink.file_format, checkpoint.last_batch)
 
     def _left_nothing(self, checkpoint: Checkpoint, stored: Identity) -> bool:
         """Whether the query before failed in its first micro-batch: the corrected one may begin in its place."""
@@ -451,6 +460,7 @@ class Starter:
         )
         queries = queries_of(self.spark)
         running.owner = self.owner or queries.user_of(self.spark)
+        running.start_again = replace(self, statement=replace(self.statement, replace=False), owner=running.owner).start
         queries.add(running)
         return running
 

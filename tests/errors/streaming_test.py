@@ -31,15 +31,19 @@ FOUND_BY_SPARK = {
     "STREAMING.NAME": {"name": "../t"},
     "STREAMING.NO_STATE": {"name": "tt", "suggestion": "Did you mean `t`? "},
     "STREAMING.NOT_LIVE": {},
+    "STREAMING.PARTITIONS": {"name": "t", "tasks": 8, "found": 9},
+    "STREAMING.RESCALE": {"name": "t", "reason": "its last micro-batch failed."},
     "STREAMING.ROWS_CHANGE": {"format": "parquet", "reason": "Spark's words."},
     "STREAMING.SINK": {"format": "csv", "name": "t", "reason": "no maps"},
     "STREAMING.STATE_OTHER": {"name": "t"},
     "STREAMING.TABLE_EXISTS": {"name": "t"},
+    "STREAMING.UNFINISHED_RESCALE": {"name": "t", "reason": "Retry."},
     "STREAMING.UNKNOWN_FORMAT": {"format": "parkett", "reason": "", "suggestion": "Did you mean `parquet`? "},
     "STREAMING.UNKNOWN_QUERY": {"name": "tt", "suggestion": "Did you mean `t`? "},
     "STREAMING.WRITE": {"name": "t", "verb": "INSERT"},
     "UNSUPPORTED.LATE_TO_NEEDS_TABLE": {},
     "UNSUPPORTED.LATE_TO_SINK": {"format": "console"},
+    "UNSUPPORTED.RESCALE": {"version": "4.1.0"},
 }
 
 

@@ -427,6 +427,15 @@ class ClassicEngine:
         """Through its handle in the JVM."""
         return ClassicWatched(query)
 
+    @property
+    def moves_state(self) -> bool:
+        """Since 4.2."""
+        return hasattr(type(self.spark), "_streamingCheckpointManager")
+
+    def repartition(self, checkpoint: str, count: int) -> None:
+        """By Spark's own manager of checkpoints."""
+        self.spark._streamingCheckpointManager.repartition(checkpoint, count)  # noqa: SLF001 - its only name
+
     def hear(self, heard: Callable[[str], None]) -> None:
         """By a listener of the session, once."""
         if self._listener is not None:

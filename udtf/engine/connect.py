@@ -439,6 +439,15 @@ class ConnectEngine:
         """Through the server."""
         return ConnectWatched(query)
 
+    @property
+    def moves_state(self) -> bool:
+        """The protocol has no word for it."""
+        return False
+
+    def repartition(self, checkpoint: str, count: int) -> None:
+        """Nobody asks."""
+        raise NotImplementedError(checkpoint, count)
+
     def hear(self, heard: Callable[[str], None]) -> None:
         """By asking from time to time: PySpark's own listener would keep the client's process from ending."""
         if not self._hears_queries:

@@ -331,6 +331,19 @@ class Engine(Protocol):
         """How to ask a running query."""
         ...
 
+    @property
+    def moves_state(self) -> bool:
+        """Whether `repartition` is possible."""
+        ...
+
+    def repartition(self, checkpoint: str, count: int) -> None:
+        """Move the state of a query that does not run to another number of partitions, as a micro-batch without rows.
+
+        Raises:
+            PySparkException: it has no finished micro-batch, or one that is not finished.
+        """
+        ...
+
     def hear(self, heard: Callable[[str], None]) -> None:
         """Be told, by the id of its query, of each micro-batch that is done; where the engine tells."""
         ...

@@ -132,10 +132,10 @@ class HadoopFolder:
     def noted(self) -> str | None:
         """The text of the note, from wherever it was written."""
         try:
-            text = self._read(NOTE)
+            text = self.read(NOTE)
             if text is None:
                 of_server = [name for name in self.names(_NOTES) if name.startswith("part-")]
-                text = "".join(filter(None, (self._read(f"{_NOTES}/{name}") for name in of_server))) or None
+                text = "".join(filter(None, (self.read(f"{_NOTES}/{name}") for name in of_server))) or None
         except Py4JJavaError as error:  # such as Hadoop's checksum
             msg = f"{NOTE}: {error.java_exception.getMessage()}"
             raise UnreadableError(msg) from error
@@ -145,7 +145,7 @@ class HadoopFolder:
         """Write the note."""
         self.write(NOTE, text)
 
-    def _read(self, name: str) -> str | None:
+    def read(self, name: str) -> str | None:
         """The text of a file, or None where there is none."""
         path = self._inside(name)
         if not self._system.exists(path):
