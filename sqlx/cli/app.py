@@ -86,6 +86,9 @@ def run(
         str, typer.Option(metavar="FORMAT:PATH", help="With --stream: where the last query's rows go.")
     ] = "",
     once: Annotated[bool, typer.Option("--once", help="With --stream: read what is there now, then end.")] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="With --stream: run when no other process with --standby does.")
+    ] = False,
 ) -> None:
     """Run the statements of scripts in order, and print each result.
 
@@ -94,16 +97,22 @@ def run(
     that need it. A whole dbt project is built by `sqlx dbt build`.
 
     With --stream, CREATE STREAMING TABLE and the last query run until Ctrl-C, which lets the running micro-batch end.
+    With --standby too, of several processes with the same command one runs them; when it dies another one goes on.
     """
-    if not stream and (checkpoint or output or once):
-        msg = "--checkpoint, --output and --once are for live streams."
+    if not stream and (checkpoint or output or once or standby):
+        msg = "--checkpoint, --output, --once and --standby are for live streams."
         raise CommandError(msg, "Add --stream.")
+    if standby and (warehouse or remote):
+        msg = "--standby goes with neither --warehouse nor --remote."
+        raise CommandError(
+            msg, "A warehouse of ours is one process's. Give the streaming tables a path and a CHECKPOINT."
+        )
     scripts = read_scripts(files, var)
     with started(warehouse, remote=remote, master=master) as spark:
         from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers
 
         if stream:
-            run_streams(spark, scripts, StreamOptions(checkpoint, output, once, limit))
+            run_streams(spark, scripts, StreamOptions(checkpoint, output, once, limit, standby))
             return
         run_scripts(spark, scripts, limit)
         stop_leftovers(spark)

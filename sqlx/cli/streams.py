@@ -15,9 +15,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from catalog.definitions import name_parts
 from sqlx.cli.output import Result, err, fetch, note, out, show
 from sqlx.cli.scripts import Script, Statement, error_place, is_query, run_scripts
+from sqlx.cli.standby import stand_by
 from sqlx.failures import CommandError, is_lost
 from sqlx.sql.definitions import QueryCommand, StreamingTable, Trigger, parse_streaming
 from sqlx.sql.tokens import tokenize
+from sqlx.streaming.lease import Lease
 from sqlx.streaming.registry import RunningQuery, Totals, queries_of
 from sqlx.streaming.rescale import rescale
 from sqlx.streaming.start import Starter
@@ -40,12 +42,14 @@ class StreamOptions:
         output: ``FORMAT:PATH`` of ``--output``; "" prints the first rows.
         once: read what is there now, then end.
         limit: the most rows to print.
+        standby: wait until no other process runs these streams.
     """
 
     checkpoint: str = ""
     output: str = ""
     once: bool = False
     limit: int = 20
+    standby: bool = False
 
 
 @dataclass
@@ -91,6 +95,9 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
         CommandError: there is no stream in the scripts.
         typer.Exit: somebody stopped them.
     """
+    lease = None
+    if options.standby:
+        lease, scripts = stand_by(spark, scripts, options.checkpoint)
     statements = [statement for script in scripts for statement in script.statements]
     started: list[RunningQuery] = []
     preview, has_server = Preview(options.limit), True
@@ -106,18 +113,24 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
         if not started:
             msg = "There is no stream to run: --stream runs CREATE STREAMING TABLE, and the last query of a script."
             raise CommandError(msg)
-        code = follow(started)
+        code = follow(started, lease)
     except Exception as error:
         has_server = not is_lost(error)
         raise
     finally:
-        for query in started if has_server else ():
-            query.query.stop()
+        _end(started if has_server else (), lease)
     result = _kept_by_server(spark, started, options.limit) if is_remote(spark) else preview.result
     if result is not None:
         show(result)
     if code:
         raise typer.Exit(code)
+
+
+def _end(queries: Sequence[RunningQuery], lease: Lease | None) -> None:
+    for query in queries:
+        query.query.stop()
+    if lease is not None:
+        lease.release()
 
 
 def _kept_by_server(spark: SparkSession, started: Sequence[RunningQuery], limit: int) -> Result | None:
@@ -204,16 +217,22 @@ def _as_table(text: str, options: StreamOptions) -> StreamingTable:
     return StreamingTable(("query",), text, spans, text, 0, using=format_, options=chosen, checkpoint=checkpoint)
 
 
-def follow(queries: Sequence[RunningQuery]) -> int:
+def follow(queries: Sequence[RunningQuery], lease: Lease | None = None) -> int:
     """Show how far they are until they end or a signal comes; the exit code.
 
+    Args:
+        queries: what runs.
+        lease: what this process holds as long as it may run them.
+
     Raises:
-        TemporalSqlError: one of them failed.
+        TemporalSqlError: one of them failed, or another process has taken over.
     """
     with _asked_to_stop() as asked, _line() as bar:
         lines = {query.name: bar.add_task(query.name, total=None, detail="starting") for query in queries}
         while not asked and any(query.query.isActive for query in queries):
             threading.Event().wait(_LOOK_SECONDS)
+            if lease is not None:
+                lease.check()
             for query in queries:
                 bar.update(lines[query.name], detail=summary(query.refresh()))
         if asked:
@@ -223,6 +242,8 @@ def follow(queries: Sequence[RunningQuery]) -> int:
     for query in queries:
         error = query.error()
         if error is not None:
+            if lease is not None:
+                lease.check()  # it failed since another process had its micro-batch: that is what is to be said
             raise error
         note(f"{query.name}: {query.status}, {summary(query.refresh())}. {_where(query)}")
     return _CODES[asked[0]] if asked else 0

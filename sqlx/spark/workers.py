@@ -19,6 +19,7 @@ from sqlx.failures import message_of
 from sqlx.version import __version__
 from udtf.engine import engine_of, is_remote
 from udtf.engine.java import Py4JJavaError
+from udtf.spark.workers import load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +99,12 @@ def check_driver(spark: SparkSession) -> None:
     python = str(spark.sparkContext.pythonExec)
     if shutil.which(python) is None:
         raise RunError("WORKERS.PYTHON_OF_DRIVER", python=python)
+
+
+def warm(spark: SparkSession) -> None:
+    """Start a worker for each core, and let it load what operators need: the next query finds them ready."""
+    places = min(engine_of(spark).cores, _MOST_ASKED)
+    spark.range(0, places, 1, places).mapInArrow(load, "id BIGINT").collect()
 
 
 def _with_code(spark: SparkSession) -> list[Worker]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NOTE: Final = "_sqlx.json"
 #: The same written through a server, which can write folders of files only, and sees no name that begins with ``_``.
 _NOTES: Final = "sqlx"
+#: The folder of a lease on a checkpoint.
+LEASE: Final = "_sqlx_lease"
 _PATH, _FILES = "path", "binaryFile"
 
 
@@ -115,8 +117,8 @@ class HadoopFolder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it but hidden files, and what a server leaves of a folder that it was to delete."""
-        return all(name.startswith(".") or name == "_SUCCESS" for name in self.names())
+        """Whether nothing is in it but hidden files, a lease, and what a server leaves of a folder that it deleted."""
+        return all(name.startswith(".") or name in ("_SUCCESS", LEASE) for name in self.names())
 
     def names(self, inner: str = "") -> list[str]:
         """The names of what is in the folder, or in one inside of it; () where there is none."""
@@ -165,9 +167,31 @@ class HadoopFolder:
         stream.close()
         self._system.rename(draft, self._inside(name))
 
+    def create(self, name: str, text: str) -> bool:
+        """Write a file that is not there yet; False where it is."""
+        self._system.mkdirs(self._folder)
+        try:
+            stream = self._system.create(self._inside(name), False)
+        except Py4JJavaError:
+            if self._system.exists(self._inside(name)):
+                return False
+            raise
+        stream.write(bytearray(text.encode("utf-8")))
+        stream.close()
+        return True
+
+    def touch(self, name: str) -> None:
+        """Write an empty file anew, so that it is a later one."""
+        self._system.create(self._inside(name), True).close()
+
+    def modified_ms(self, name: str) -> int:
+        """When a file was written, by the clock of its file system, milliseconds; 0 where there is none."""
+        path = self._inside(name)
+        return int(self._system.getFileStatus(path).getModificationTime()) if self._system.exists(path) else 0
+
     def seconds_old(self, name: str) -> float:
         """For how long a file that is there has been there."""
-        return time.time() - int(self._system.getFileStatus(self._inside(name)).getModificationTime()) / 1000
+        return time.time() - self.modified_ms(name) / 1000
 
     def delete(self) -> None:
         """Delete the folder with all that is in it."""

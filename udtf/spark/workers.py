@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _settled = 0
 
@@ -21,3 +26,10 @@ def freeze_loaded_modules() -> None:
     if len(sys.modules) != _settled:
         gc.freeze()
         _settled = len(sys.modules)
+
+
+def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Load what operators of live queries need, with their compiled loops, and give back the rows."""
+    import udtf.spark.logics  # noqa: F401
+
+    yield from batches

@@ -1,0 +1,75 @@
+"""``sqlx run --stream --standby``: a second driver that is ready to go on where the first one dies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlx.cli.output import note
+from sqlx.cli.scripts import Script, Statement, error_place, is_definition
+from sqlx.failures import CommandError
+from sqlx.spark.workers import warm
+from sqlx.sql.definitions import StreamingTable, parse_streaming
+from sqlx.sql.tokens import tokenize
+from sqlx.streaming.lease import Lease
+from udtf.spark.tasks import configured_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) -> tuple[Lease, list[Script]]:
+    """Get ready to run the streams of scripts, and wait until no other process does.
+
+    Definitions are carried out, queries are compiled, workers are started: what is left is to start.
+
+    Args:
+        spark: the session.
+        scripts: definitions and streaming tables.
+        checkpoint: the folder of ``--checkpoint``, or "".
+
+    Returns:
+        What this process holds from now on, and the streams that it is to start.
+
+    Raises:
+        CommandError: there is no stream with a checkpoint, one would begin anew, or a statement would write.
+    """
+    from sqlx.sessions.session import statements_of
+
+    streams, kept = [], []
+    for script in scripts:
+        for statement in script.statements:
+            made = parse_streaming(statement.text, tokenize(statement.text))
+            with error_place(statement):
+                if isinstance(made, StreamingTable):
+                    streams.append(_checked(statement, made, checkpoint))
+                    kept.append(Script((statement,)))
+                    continue
+                if not is_definition(statement.text):
+                    msg = f"{statement.place}: a script that stands by holds definitions and streaming tables only."
+                    raise CommandError(msg, "Every process that stands by would run it: move it to another script.")
+                spark.sql(statement.text)
+    if not streams:
+        msg = "There is nothing to stand by for: no CREATE STREAMING TABLE."
+        raise CommandError(msg)
+    for made in streams:
+        statements_of(spark).live(made, made.tasks or configured_tasks(spark))
+    warm(spark)
+    lease = Lease(spark, streams[0].checkpoint)
+    lease.wait(lambda holder: note(f"Standing by: {holder.shown} runs the streams of this script."))
+    note("Active: this process runs the streams.")
+    return lease, kept
+
+
+def _checked(statement: Statement, made: StreamingTable, checkpoint: str) -> StreamingTable:
+    """A stream that several processes may run one after the other."""
+    if checkpoint and not made.checkpoint:
+        made = replace(made, checkpoint=f"{checkpoint}/{made.name[-1]}")
+    if made.replace:
+        msg = f"{statement.place}: OR REPLACE would begin anew whenever a process takes over."
+        raise CommandError(msg, "Leave OR REPLACE out.")
+    if not made.checkpoint:
+        msg = f"{statement.place}: a stream that is stood by for needs a CHECKPOINT that all processes see."
+        raise CommandError(msg, "Write CHECKPOINT 'folder' in the statement, or --checkpoint DIR.")
+    return made

@@ -1,0 +1,165 @@
+"""A lease on a checkpoint: of several drivers one writes, and the others stand by until it falls silent.
+
+Each holder has a number, greater than all before it, as a file of that name; beside it a file that it writes again and
+again. Who stands by looks whether that file changes, by its own clock alone. That no row is written twice does not hang
+on this: Spark's own logs refuse a micro-batch that somebody else has committed. The lease decides who tries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from catalog.statements import absolute
+from sqlx.errors import RunError
+from udtf.engine.folders import LEASE, HadoopFolder
+from udtf.engine.java import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: How often its holder writes, and after how long a silence it counts as gone.
+BEAT_SECONDS: Final = 0.5
+SILENCE_SECONDS: Final = 3.0
+_BEAT, _END = "beat", "end"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who has a lease.
+
+    Attributes:
+        number: greater than that of everybody before.
+        host, pid: the process.
+        key: tells it from any other process.
+    """
+
+    number: int
+    host: str
+    pid: int
+    key: str
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return f"process {self.pid} on {self.host}"
+
+
+@dataclass
+class Lease:
+    """The lease on one checkpoint, as one process sees it.
+
+    Args:
+        spark: the session.
+        checkpoint: the folder of the checkpoint.
+        lost: is called once, from a thread, when another process has taken it.
+    """
+
+    spark: SparkSession
+    checkpoint: str
+    lost: Callable[[Holder], None] = lambda _: None
+    own: Holder | None = field(default=None, init=False)
+    _stopped: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
+    _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._folder = HadoopFolder(self.spark, f"{absolute(self.checkpoint)}/{LEASE}")
+
+    def wait(self, tell: Callable[[Holder], None]) -> Holder:
+        """Wait until nobody else has the lease, and take it.
+
+        Args:
+            tell: hears of each process for which this one stands by.
+
+        Returns:
+            What this process holds from now on.
+        """
+        while self.own is None:
+            holder = self._holder()
+            if holder is None or self._is_gone(holder, tell):
+                self._take(0 if holder is None else holder.number)
+        threading.Thread(target=self._hold, args=(self.own,), name="sqlx lease", daemon=True).start()
+        return self.own
+
+    def release(self) -> None:
+        """Give it back, so that nobody has to wait for a silence."""
+        self._stopped.set()
+        if self.own is not None and not self._is_taken(self.own):
+            self._folder.touch(f"{self.own.number}.{_END}")
+
+    def check(self) -> None:
+        """Refuse to go on where another process has taken it.
+
+        Raises:
+            RunError: `LEASE.LOST`.
+        """
+        if self.own is not None and self._is_taken(self.own):
+            raise RunError(
+                "LEASE.LOST", path=self.checkpoint, holder=getattr(self._holder(), "shown", "another process")
+            )
+
+    # reading
+
+    def _holder(self) -> Holder | None:
+        """Who has the lease, dead or alive; None where nobody had it yet."""
+        numbers = [int(name) for name in self._folder.names() if name.isdigit()]
+        if not numbers:
+            return None
+        try:
+            facts = json.loads(self._folder.read(str(max(numbers))) or "{}")
+        except (ValueError, Py4JJavaError):  # it is being written
+            facts = {}
+        return Holder(max(numbers), facts.get("host", "?"), facts.get("pid", 0), facts.get("key", ""))
+
+    def _is_gone(self, holder: Holder, tell: Callable[[Holder], None]) -> bool:
+        """Watch a holder until it is gone, or another one has come."""
+        if self._has_ended(holder):
+            return True
+        tell(holder)
+        seen, since, looking = -1, time.monotonic(), threading.Event()
+        while time.monotonic() - since < SILENCE_SECONDS:
+            if self._has_ended(holder):
+                return True
+            if self._is_taken(holder):
+                return False
+            beat = self._folder.modified_ms(f"{holder.number}.{_BEAT}")
+            if beat != seen:
+                seen, since = beat, time.monotonic()
+            looking.wait(BEAT_SECONDS / 2)
+        return True
+
+    def _has_ended(self, holder: Holder) -> bool:
+        return f"{holder.number}.{_END}" in self._folder.names()
+
+    def _is_taken(self, holder: Holder) -> bool:
+        return any(name.isdigit() and int(name) > holder.number for name in self._folder.names())
+
+    # writing
+
+    def _take(self, before: int) -> None:
+        """Write the next number, and look whose it is: two may have written it at once, and the later one has it."""
+        wanted = Holder(before + 1, socket.gethostname(), os.getpid(), self._key)
+        facts = {"host": wanted.host, "pid": wanted.pid, "key": wanted.key}
+        if not self._folder.create(str(wanted.number), json.dumps(facts)):
+            return
+        self._beat(wanted)
+        threading.Event().wait(BEAT_SECONDS)
+        if self._holder() == wanted:
+            self.own = wanted
+
+    def _beat(self, own: Holder) -> None:
+        self._folder.touch(f"{own.number}.{_BEAT}")
+
+    def _hold(self, own: Holder) -> None:
+        while not self._stopped.wait(BEAT_SECONDS):
+            if self._is_taken(own):
+                self.lost(own)
+                return
+            self._beat(own)
