@@ -89,6 +89,10 @@ def run(
     standby: Annotated[
         bool, typer.Option("--standby", help="With --stream: run when no other process with --standby does.")
     ] = False,
+    metrics: Annotated[
+        int,
+        typer.Option(min=1, max=65535, metavar="PORT", help="With --stream: a page of them, and Prometheus."),
+    ] = 0,
 ) -> None:
     """Run the statements of scripts in order, and print each result.
 
@@ -99,8 +103,8 @@ def run(
     With --stream, CREATE STREAMING TABLE and the last query run until Ctrl-C, which lets the running micro-batch end.
     With --standby too, of several processes with the same command one runs them; when it dies another one goes on.
     """
-    if not stream and (checkpoint or output or once or standby):
-        msg = "--checkpoint, --output, --once and --standby are for live streams."
+    if not stream and (checkpoint or output or once or standby or metrics):
+        msg = "--checkpoint, --output, --once, --standby and --metrics are for live streams."
         raise CommandError(msg, "Add --stream.")
     if standby and (warehouse or remote):
         msg = "--standby goes with neither --warehouse nor --remote."
@@ -109,10 +113,11 @@ def run(
         )
     scripts = read_scripts(files, var)
     with started(warehouse, remote=remote, master=master) as spark:
-        from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers
+        from sqlx.cli.streams import StreamOptions, run_streams, stop_leftovers, watchable
 
         if stream:
-            run_streams(spark, scripts, StreamOptions(checkpoint, output, once, limit, standby))
+            with watchable(spark, metrics):
+                run_streams(spark, scripts, StreamOptions(checkpoint, output, once, limit, standby))
             return
         run_scripts(spark, scripts, limit)
         stop_leftovers(spark)
@@ -199,6 +204,20 @@ def rescale(
         from sqlx.cli.streams import rescale_stopped
 
         rescale_stopped(spark, query, partitions)
+
+
+@app.command()
+def queries(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Of a process with --metrics.")] = "http://localhost:9464",
+    once: Annotated[bool, typer.Option("--once", help="Print them once, and end.")] = False,
+) -> None:
+    """Show the streaming queries of a running process, until Ctrl-C: rate, how far behind, refused rows, state.
+
+    The process is `sqlx run --stream --metrics PORT` or `sqlx serve --metrics PORT`.
+    """
+    from sqlx.cli.queries import watch
+
+    watch(url, once)
 
 
 @app.command("compile")

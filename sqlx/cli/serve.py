@@ -55,6 +55,9 @@ def serve(
     ] = Path("warehouse"),
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
     health: Annotated[int | None, typer.Option(min=1, max=65535, metavar="PORT", help="GET /health over HTTP.")] = None,
+    metrics: Annotated[
+        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="A page of the streams, and Prometheus.")
+    ] = None,
     users: Annotated[Path | None, typer.Option(metavar="FILE", help="Users and hashed passwords.")] = None,
     ldap: Annotated[str, typer.Option(metavar="URL", help="An LDAP server that knows the users.")] = "",
     ldap_base: Annotated[str, typer.Option(metavar="DN", help="Below which users are: uid=NAME,DN.")] = "",
@@ -88,7 +91,7 @@ def serve(
         return
     tls = Tls(tls_cert, tls_key, tls_keystore, os.environ.get("SQLX_KEYSTORE_PASSWORD", ""))
     options = ServeOptions(
-        host, thrift, connect, warehouse, health, users, ldap, ldap_base, ldap_domain, most_rows=max_rows,
+        host, thrift, connect, warehouse, health, metrics, users, ldap, ldap_base, ldap_domain, most_rows=max_rows,
         tls=tls if tls != Tls(password=tls.password) else None, plain_text=plain_text, admins=tuple(admin), audit=audit,
         timeout_seconds=seconds_of(statement_timeout), folders=tuple(folder), trust_users=trust_users,
     )  # fmt: skip
@@ -210,6 +213,8 @@ def _tell(options: ServeOptions, server: Server) -> None:
         out.print(f"Connect      sc://{host}:{options.connect} ({tls})")
     if options.health is not None:
         out.print(f"health       http://{host}:{options.health}/health")
+    if options.metrics is not None:
+        out.print(f"streams      http://127.0.0.1:{options.metrics}/queries, /metrics")
     out.print(f"who may in   {_who(options)}")
     out.print(f"may do       {_may(options)}")
     out.print(f"warehouse    {options.warehouse.resolve()}")

@@ -126,6 +126,25 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
         raise typer.Exit(code)
 
 
+@contextmanager
+def watchable(spark: SparkSession, port: int) -> Iterator[None]:
+    """Within it the queries of this process can be watched over HTTP; 0 is no port.
+
+    Raises:
+        CommandError: the port is taken.
+    """
+    from sqlx.serving.metrics import MetricsServer
+
+    server = MetricsServer(port, queries_of(spark)) if port else None
+    if server is not None:
+        note(f"Streams: {server.url}, and /metrics for Prometheus.")
+    try:
+        yield
+    finally:
+        if server is not None:
+            server.stop()
+
+
 def _end(queries: Sequence[RunningQuery], lease: Lease | None) -> None:
     for query in queries:
         query.query.stop()

@@ -32,7 +32,7 @@ class ServeOptions:
 
     Attributes:
         host: the address to listen at.
-        thrift, connect, health: ports; None where one is not wanted.
+        thrift, connect, health, metrics: ports; None where one is not wanted.
         warehouse: the folder of the catalog.
         users: the file of users and hashed passwords.
         ldap: the URL of an LDAP server that knows the users.
@@ -53,6 +53,7 @@ class ServeOptions:
     connect: int | None
     warehouse: Path
     health: int | None = None
+    metrics: int | None = None
     users: Path | None = None
     ldap: str = ""
     ldap_base: str = ""
@@ -79,8 +80,8 @@ class ServeOptions:
     @property
     def ports(self) -> dict[str, int]:
         """The ports that are wanted, by option."""
-        wanted = {"--thrift": self.thrift, "--connect": self.connect, "--health": self.health}
-        return {option: port for option, port in wanted.items() if port is not None}
+        wanted = {name: getattr(self, name) for name in ("thrift", "connect", "health", "metrics")}
+        return {f"--{name}": port for name, port in wanted.items() if port is not None}
 
 
 def is_loopback(host: str) -> bool:

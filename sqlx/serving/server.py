@@ -19,6 +19,7 @@ from sqlx.serving.health import HealthServer
 from sqlx.serving.java_side import compile_into
 from sqlx.serving.kept import KeptQueries, Restarted
 from sqlx.serving.login import LdapUsers, LoginCheck
+from sqlx.serving.metrics import MetricsServer
 from sqlx.serving.options import ServeOptions
 from sqlx.serving.thrift import ThriftServer, login_properties, new_secret, thrift_conf
 from sqlx.serving.tls import make_keystore
@@ -174,6 +175,9 @@ class Server:
         if options.health is not None:
             health = HealthServer(options.host, options.health, self.down)
             self._ending.callback(health.stop)
+        if options.metrics is not None:
+            metrics = MetricsServer(options.metrics, registry(spark.sparkContext))
+            self._ending.callback(metrics.stop)
 
     def _login(self, jvm: Any) -> LoginCheck | None:
         if self._options.users is not None:
