@@ -55,9 +55,7 @@ def serve(
     ] = Path("warehouse"),
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
     health: Annotated[int | None, typer.Option(min=1, max=65535, metavar="PORT", help="GET /health over HTTP.")] = None,
-    metrics: Annotated[
-        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="A page of the streams, and Prometheus.")
-    ] = None,
+    metrics: Annotated[int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Streams over HTTP.")] = None,
     users: Annotated[Path | None, typer.Option(metavar="FILE", help="Users and hashed passwords.")] = None,
     ldap: Annotated[str, typer.Option(metavar="URL", help="An LDAP server that knows the users.")] = "",
     ldap_base: Annotated[str, typer.Option(metavar="DN", help="Below which users are: uid=NAME,DN.")] = "",
@@ -67,9 +65,7 @@ def serve(
     tls_keystore: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A Java keystore instead; password in SQLX_KEYSTORE_PASSWORD.")
     ] = None,
-    plain_text: Annotated[
-        bool, typer.Option("--plain-text", help="Other addresses than loopback without TLS.")
-    ] = False,
+    plain_text: Annotated[bool, typer.Option("--plain-text", help="Beyond loopback without TLS.")] = False,
     statement_timeout: Annotated[str, typer.Option(metavar="TIME", help="90s, 5min, 1h; 0 is no limit.")] = "0",
     max_rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows of a result; 0 is no limit.")] = 0,
     folder: Annotated[list[str], typer.Option(metavar="DIR", help="Further files for clients; repeatable.")] = [],  # noqa: B006
