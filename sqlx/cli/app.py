@@ -90,9 +90,9 @@ def run(
         bool, typer.Option("--standby", help="With --stream: run when no other process with --standby does.")
     ] = False,
     metrics: Annotated[
-        int,
+        int | None,
         typer.Option(min=1, max=65535, metavar="PORT", help="With --stream: a page of them, and Prometheus."),
-    ] = 0,
+    ] = None,
 ) -> None:
     """Run the statements of scripts in order, and print each result.
 
@@ -103,7 +103,7 @@ def run(
     With --stream, CREATE STREAMING TABLE and the last query run until Ctrl-C, which lets the running micro-batch end.
     With --standby too, of several processes with the same command one runs them; when it dies another one goes on.
     """
-    if not stream and (checkpoint or output or once or standby or metrics):
+    if not stream and (checkpoint or output or once or standby or metrics is not None):
         msg = "--checkpoint, --output, --once, --standby and --metrics are for live streams."
         raise CommandError(msg, "Add --stream.")
     if standby and (warehouse or remote):

@@ -127,15 +127,15 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
 
 
 @contextmanager
-def watchable(spark: SparkSession, port: int) -> Iterator[None]:
-    """Within it the queries of this process can be watched over HTTP; 0 is no port.
+def watchable(spark: SparkSession, port: int | None) -> Iterator[None]:
+    """Within it the queries of this process can be watched over HTTP, where a port is given.
 
     Raises:
         CommandError: the port is taken.
     """
     from sqlx.serving.metrics import MetricsServer
 
-    server = MetricsServer(port, queries_of(spark)) if port else None
+    server = None if port is None else MetricsServer(port, queries_of(spark))
     if server is not None:
         note(f"Streams: {server.url}, and /metrics for Prometheus.")
     try:
