@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from catalog.statements import absolute, literal
 from sqlx.cli.output import note
 from sqlx.cli.scripts import Script, Statement, error_place, is_definition
 from sqlx.failures import CommandError
@@ -13,6 +15,8 @@ from sqlx.spark.workers import warm
 from sqlx.sql.definitions import StreamingTable, parse_streaming
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming.lease import Lease
+from sqlx.streaming.registry import queries_of
+from udtf.engine.folders import LEASE, HadoopFolder
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -56,6 +60,7 @@ def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) ->
     for made in streams:
         statements_of(spark).live(made, made.tasks or configured_tasks(spark))
     warm(spark)
+    _rehearse(spark, streams[0].checkpoint)
     lease = Lease(spark, streams[0].checkpoint)
     lease.wait(lambda holder: note(f"Standing by: {holder.shown} runs the streams of this script."))
     note("Active: this process runs the streams.")
@@ -73,3 +78,28 @@ def _checked(statement: Statement, made: StreamingTable, checkpoint: str) -> Str
         msg = f"{statement.place}: a stream that is stood by for needs a CHECKPOINT that all processes see."
         raise CommandError(msg, "Write CHECKPOINT 'folder' in the statement, or --checkpoint DIR.")
     return made
+
+
+def _rehearse(spark: SparkSession, checkpoint: str) -> None:
+    """Run a stream of one row from its start to its end: a JVM takes seconds longer for its first one.
+
+    Args:
+        spark: the session.
+        checkpoint: of the stream that is stood by for; the rehearsal is in the folder of its lease.
+    """
+    place = f"{absolute(checkpoint)}/{LEASE}/rehearsal_{uuid.uuid4().hex}"
+    rows, name = f"{place}/rows", "__sqlx_rehearsal"
+    try:
+        spark.range(1).selectExpr("id", "timestamp_micros(0) AS ts").write.parquet(rows)
+        spark.sql(
+            f"CREATE TEMPORARY STREAM {name}_rows (id BIGINT, ts TIMESTAMP) USING parquet "
+            f"OPTIONS (path {literal(rows)}) TIMESTAMP BY ts"
+        )
+        spark.sql(
+            f"CREATE STREAMING TABLE {name} USING noop CHECKPOINT {literal(f'{place}/checkpoint')} "
+            f"TRIGGER (AVAILABLE NOW) TASKS 2 AS SELECT id FROM {name}_rows DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)"
+        )
+        spark.sql(f"DROP STREAM {name}_rows")
+        queries_of(spark).forget(name)
+    finally:
+        HadoopFolder(spark, place).delete()
