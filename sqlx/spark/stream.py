@@ -331,6 +331,7 @@ class LiveQuery:
         read_by_root: the frames that the query around the operators reads, by name.
         conf: the settings that it wants when it starts.
         fingerprint: what its operators, TASKS and state are, as text.
+        operators: the end of it, without the query around the operators.
         stateful: the operators that keep state of ours, and how its columns are called.
         late: the tables of its LATE TO clauses.
         fat: with late rows, the frame whose micro-batches hold results and late rows; rows: from a micro-batch of it
@@ -343,6 +344,7 @@ class LiveQuery:
     read_by_root: Mapping[str, DataFrame]
     conf: dict[str, str]
     fingerprint: str
+    operators: str
     stateful: tuple[Stateful, ...] = ()
     late: tuple[LateOutput, ...] = ()
     fat: DataFrame | None = None
@@ -461,6 +463,7 @@ class StreamLowering:
             read_by_root={_CHANGES: self._changes()} if shows_changes else _read_by(self.plan.root, self.frames),
             conf=stream_conf(self.spark, self.tasks) if operators else {},
             fingerprint=" ".join("; ".join([self.plan.root.sql, *self.fingerprints]).split()),
+            operators=" ".join("; ".join(self.fingerprints).split()),
             stateful=tuple(self.stateful),
             late=late,
             fat=self.fat[operators[-1].name] if late else None,

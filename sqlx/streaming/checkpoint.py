@@ -7,11 +7,13 @@ one has read, and other TASKS would look for their state where it is not.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from sqlx.errors import RunError
 from sqlx.sql.definitions import StreamingTable
+from sqlx.streaming.edited import keeps_state
 from sqlx.streaming.tables import TableName, folder_of
 from sqlx.version import __version__
 from udtf.engine.folders import NOTE, UnreadableError
@@ -36,6 +38,7 @@ class Identity:
         sink: the format of the sink.
         location: where the table's files are; "" where the sink has none.
         meaning: what the names in the query mean; "" in a checkpoint that did not note it yet.
+        operators: the end of the fingerprint, without the query around the operators; "" likewise.
     """
 
     query: str
@@ -45,6 +48,7 @@ class Identity:
     sink: str
     location: str = ""
     meaning: str = ""
+    operators: str = ""
 
 
 def usual_checkpoint(spark: SparkSession, name: TableName) -> str:
@@ -91,8 +95,9 @@ class Checkpoint:
             facts = json.loads(text)
             found = facts["format"]
             if found == FORMAT:
-                known = [field.name for field in fields(Identity) if field.name != "meaning"]
-                return Identity(**{name: facts[name] for name in known}, meaning=facts.get("meaning", ""))
+                later = {"meaning", "operators"}  # a checkpoint of before has not noted them
+                needed = {field.name: facts[field.name] for field in fields(Identity) if field.name not in later}
+                return Identity(**needed, **{name: facts.get(name, "") for name in later})
         except (ValueError, KeyError, TypeError) as error:
             raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=f"{NOTE}: {error}") from error
         raise self._error("STREAMING.CHECKPOINT_FORMAT", found=found, known=FORMAT, product=facts.get("product", "?"))
@@ -102,15 +107,28 @@ class Checkpoint:
         facts = {"format": FORMAT, "product": f"sqlx {__version__}", **asdict(identity)}
         self.folder.note(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
-    def check(self, stored: Identity, wanted: Identity) -> None:
+    def check(self, stored: Identity, wanted: Identity, misfit: Callable[[], str] = str) -> bool:
         """Refuse the checkpoint of something else.
+
+        Args:
+            stored: what it belongs to.
+            wanted: what is to go on from it.
+            misfit: why the rows of an edited query do not fit where those of before are; "" where they do.
+
+        Returns:
+            Whether the query was edited in a way that its state outlives.
 
         Raises:
             RunError: it says what differs.
         """
         difference = difference_of(stored, wanted)
-        if difference:
-            raise self._error("STREAMING.CHECKPOINT_OTHER_QUERY", difference=difference, name=wanted.table)
+        if not difference:
+            return False
+        why = misfit() if is_edited(stored, wanted) else difference
+        if why:
+            reason = difference if why == difference else f"{difference}; {why}"
+            raise self._error("STREAMING.CHECKPOINT_OTHER_QUERY", difference=reason, name=wanted.table)
+        return True
 
     @property
     def has_results(self) -> bool:
@@ -125,6 +143,12 @@ class Checkpoint:
     def _error(self, condition: str, **parameters: object) -> RunError:
         span = self._statement.span("CHECKPOINT")
         return RunError(condition, self._statement.text, span, path=self.folder.shown, **parameters)
+
+
+def is_edited(stored: Identity, wanted: Identity) -> bool:
+    """Whether nothing but the text of the query differs, and that in a way which its state outlives."""
+    same = replace(wanted, query=stored.query, fingerprint=stored.fingerprint)
+    return not difference_of(stored, same) and keeps_state(stored, wanted)
 
 
 def difference_of(stored: Identity, wanted: Identity) -> str:

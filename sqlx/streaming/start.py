@@ -215,6 +215,10 @@ def _same(batch: DataFrame) -> DataFrame:
     return batch
 
 
+#: Said when a query goes on whose text is another one.
+EDITED = "`{name}` goes on with another text around its operators: rows from now on are those of the new one."
+#: Formats whose columns go by their names, so that further ones may be added.
+BY_NAME = frozenset({"parquet", "orc", "json", "avro", "delta", "iceberg"})
 _CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")
 
 
@@ -346,10 +350,25 @@ class Starter:
             checkpoint.write(wanted)
             self.is_new = True
         else:
-            checkpoint.check(stored, wanted)
+            if checkpoint.check(stored, wanted, lambda: self._misfit(live)):
+                checkpoint.write(wanted)
+                self.notes.append(EDITED.format(name=self.name.shown))
             self._log_what_was_moved(checkpoint)
         self.location = wanted.location
         return checkpoint
+
+    def _misfit(self, live: LiveQuery) -> str:
+        """Why the rows of an edited query do not fit into the table of those before; "" where they do."""
+        if live.plan.result.shape != "append":
+            return "its result is the changes of a table, and those of before would not be taken back"
+        if self.sink.kind == "plain" or not self.table.exists:
+            return ""
+        have, given = self.table.columns, columns_of(live.frame.schema)
+        if have == given[: len(have)] and (self.sink.format in BY_NAME or have == given):
+            self.table.add_columns(given[len(have) :])
+            return ""
+        shown = (", ".join(f"{column.name} {column.type}" for column in columns) for columns in (have, given))
+        return "the columns of its table are {}, and these rows would have {}".format(*shown)
 
     def _log_what_was_moved(self, checkpoint: Checkpoint) -> None:
         """A micro-batch that moved state wrote no rows, and Spark's log of files wants to hear of every number."""
@@ -390,7 +409,8 @@ class Starter:
             location = stored.location if stored is not None else self.table.location
         meaning = meaning_of(SparkCatalog(self.spark), self.statement.query)
         sink = f"{self.sink.format} OPTIONS ({MODE_OPTION} 'upsert')" if self.is_upsert else self.sink.format
-        return Identity(self.statement.query, live.fingerprint, self.tasks, self.name.shown, sink, location, meaning)
+        query, name = self.statement.query, self.name.shown
+        return Identity(query, live.fingerprint, self.tasks, name, sink, location, meaning, live.operators)
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:
         """OR REPLACE: the table and the checkpoint go."""

@@ -156,6 +156,12 @@ class StreamTable:
         text += f" LOCATION {literal(location)}" if location else ""
         self.spark.sql(f"{text} TBLPROPERTIES ({', '.join(kept)})")
 
+    def add_columns(self, columns: tuple[Column, ...]) -> None:
+        """Add columns at the end; rows of before have NULL there."""
+        if columns:
+            items = ", ".join(f"{part_text(column.name)} {column.type}" for column in columns)
+            self._engine.query(f"ALTER TABLE {self.name.text} ADD COLUMNS ({items})").collect()
+
     def drop(self) -> None:
         """Drop the table and what a stream has written to its place."""
         location = self.location

@@ -172,7 +172,7 @@ def test_a_checkpoint_that_a_client_of_spark_connect_began(spark: SparkSession, 
     (folder / "_sqlx.json").rename(folder / "sqlx/part-00000-x.txt")
     (folder / "sqlx/_SUCCESS").touch()
     registry(spark.sparkContext).forget("st_rows")  # as of a process that has gone
-    assert refusal(spark, text.replace("SELECT id", "SELECT id + 1 AS id")).condition == (
+    assert refusal(spark, text.replace("SELECT id", "SELECT id AS other")).condition == (
         "STREAMING.CHECKPOINT_OTHER_QUERY"
     )
     source.put(7)
@@ -246,6 +246,7 @@ class WithLateRows:
     frame: DataFrame
     late: tuple[LateRows, ...]
     fingerprint: str = "with late rows"
+    operators: str = ""
     conf: dict[str, str] = field(default_factory=dict)
     plan: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(notes=()))
 

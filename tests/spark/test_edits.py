@@ -1,0 +1,125 @@
+"""A query that is edited and started again: what its state outlives goes on, all else is refused before it starts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from sqlx.errors import TemporalSqlError
+from sqlx.streaming.registry import registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOIN = "FROM ed_orders o LEFT JOIN ed_rates r AS OF o.ts ON o.ccy = r.ccy"
+NOW = "TRIGGER (AVAILABLE NOW) TASKS 2"
+NUMBERS = count(1)
+
+
+@pytest.fixture
+def recorded(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.sql("CREATE STREAM ed_orders (id INT, ccy STRING, amount INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    spark.sql("CREATE VERSIONED TABLE ed_rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts")
+    spark.sql("INSERT INTO ed_rates VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00')")
+    yield spark
+    for query in registry(spark.sparkContext).all():
+        query.query.stop()
+        registry(spark.sparkContext).forget(query.name)
+    spark.sql("DROP STREAM ed_orders")
+    spark.sql("DROP VERSIONED TABLE ed_rates")
+    house = Path(urlsplit(str(spark.conf.get("spark.sql.warehouse.dir"))).path)
+    for name in ("ed_rows", "ed_noop"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        for leftover in (house / name, house / "_checkpoints" / name):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def one_more(spark: SparkSession) -> int:
+    number = next(NUMBERS)
+    spark.sql(f"INSERT INTO ed_orders VALUES ({number}, 'EUR', {number}, TIMESTAMP'2026-01-01 10:05:00')")
+    return number
+
+
+def started(spark: SparkSession, query: str, using: str = "", name: str = "ed_rows") -> str:
+    """How it went: "" or the error, which says that the checkpoint is that of another query."""
+    try:
+        spark.sql(f"CREATE STREAMING TABLE {name} {using} {NOW} AS {query}")
+    except TemporalSqlError as error:
+        return str(error) if error.condition == "STREAMING.CHECKPOINT_OTHER_QUERY" and "^^^" in str(error) else ""
+    return ""
+
+
+def rows(spark: SparkSession) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, spark.table("ed_rows").collect()))
+
+
+def test_another_text_around_the_operator_goes_on_and_new_columns_are_null_before(recorded: SparkSession) -> None:
+    first = one_more(recorded)
+    assert started(recorded, f"SELECT o.id, r.rate {JOIN}") == ""
+    second = one_more(recorded)
+    assert started(recorded, f"SELECT o.id, r.rate * 2 AS rate {JOIN} WHERE r.rate > 5") == ""
+    third = one_more(recorded)
+    assert started(recorded, f"SELECT o.id, r.rate, r.rate + 1 AS more {JOIN}") == ""
+    assert rows(recorded) == [(first, 110, None), (second, 220, None), (third, 110, 111)]
+    renamed = started(recorded, f"SELECT o.id AS other, r.rate, r.rate + 1 AS more {JOIN}")
+    assert "the columns of its table are id int, rate int, more int" in renamed
+    one_more(recorded)
+    assert "its query reads" in started(recorded, f"SELECT o.id, r.rate, r.rate + 1 AS more, o.amount {JOIN}")
+    assert len(rows(recorded)) == 3
+    (kept,) = recorded.sql("SELECT key FROM state('ed_rows')").collect()  # by the text that goes on now
+    assert kept.key == '{"ccy": "EUR"}'
+
+
+BASE = f"SELECT o.id, r.rate {JOIN}"
+GOES_ON = [
+    "SELECT o.id + 1 AS id, r.rate {join}",
+    "SELECT r.rate, o.id {join}",
+    "SELECT o.id {join}  WHERE r.rate IS NOT NULL",
+    "SELECT o.id, r.rate {join} WHERE o.id % 2 = 0 AND r.rate > 1",
+    "SELECT o.id, CASE WHEN r.rate > 5 THEN 'high' ELSE 'low' END AS level, r.rate {join}",
+    "SELECT named_struct('id', o.id, 'rate', r.rate) AS both {join}",
+    "SELECT o.id, coalesce(r.rate, 0) AS rate {join}",
+    "SELECT id, rate FROM (SELECT o.id, r.rate {join}) AS inner_rows",
+    "WITH j AS (SELECT o.id, r.rate {join}) SELECT id, rate FROM j WHERE rate > 0",
+    "SELECT o.id, r.rate, current_timestamp() AS seen {join}",
+]
+REFUSED = [
+    "SELECT DISTINCT o.id, r.rate {join}",
+    "SELECT o.id, r.rate, o.amount {join}",
+    "SELECT o.id, r.rate {join} TOLERANCE INTERVAL 1 HOUR",
+    "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 1 MINUTE",
+    "SELECT o.id, r.rate FROM ed_orders o JOIN ed_rates r AS OF o.ts ON o.ccy = r.ccy",
+    "SELECT o.id, r.rate FROM ed_orders o LEFT JOIN ed_rates r AS OF o.ts ON lower(o.ccy) = r.ccy",
+    "SELECT o.id, r.rate FROM (SELECT * FROM ed_orders WHERE id > 0) o LEFT JOIN ed_rates r AS OF o.ts"
+    " ON o.ccy = r.ccy",
+    "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)",
+    "SELECT ccy, count(*) AS n FROM ed_orders GROUP BY ccy EMIT CHANGES",
+]
+
+
+@pytest.mark.full
+def test_a_table_of_edits(recorded: SparkSession) -> None:
+    one_more(recorded)
+    assert started(recorded, BASE, "USING noop", "ed_noop") == ""
+    for text in GOES_ON:
+        assert started(recorded, text.format(join=JOIN), "USING noop", "ed_noop") == "", text
+    for text in REFUSED:
+        assert started(recorded, text.format(join=JOIN), "USING noop", "ed_noop") != "", text
+    assert started(recorded, BASE, "USING noop", "ed_noop") == ""
+
+
+@pytest.mark.full
+def test_windows_and_csv(recorded: SparkSession) -> None:
+    grouped = "FROM ed_orders GROUP BY ccy, window(ts, '1 minute') GRACE PERIOD INTERVAL 0 SECONDS"
+    one_more(recorded)
+    assert started(recorded, f"SELECT ccy, count(*) AS n {grouped} EMIT FINAL", "USING csv") == ""
+    assert started(recorded, f"SELECT ccy, count(*) + 0 AS n {grouped} EMIT FINAL", "USING csv") == ""
+    more = started(recorded, f"SELECT ccy, count(*) AS n, 1 AS one {grouped} EMIT FINAL", "USING csv")
+    assert "the columns of its table are" in more  # columns of CSV files go by their places
+    assert started(recorded, f"SELECT ccy, sum(amount) AS n {grouped} EMIT FINAL", "USING csv") != ""
