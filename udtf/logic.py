@@ -126,6 +126,6 @@ class StreamLogic(Protocol):
 class IdleLogic(StreamLogic, Protocol):
     """A stream logic that gives out what is open when nothing has come for a while (IDLE TIMEOUT)."""
 
-    def close_idle(self, rows: pa.Table) -> StreamEmission:
-        """Give it out; `rows` is an input without rows, for its types."""
+    def close_idle(self, *inputs: pa.Table) -> StreamEmission:
+        """Give it out; `inputs` are inputs without rows, for their types."""
         ...

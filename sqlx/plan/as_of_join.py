@@ -70,7 +70,8 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         table, is_common = self.inputs.right.name, self.inputs.is_common(left, right)
         late_to, names = self.clause.late_to, self.inputs.shown_names()
         places = tuple((option, span.pair) for option, span in self.clause.options.items())
-        node = AsOfJoin(name, left, right, config, columns, table, late_to, is_common, *names, places)
+        idle_us = self.clause.idle_us if self.streaming else None
+        node = AsOfJoin(name, left, right, config, columns, table, late_to, is_common, *names, places, idle_us)
         return node, tuple(self.parts.further)
 
     def notes(self) -> list[str]:
@@ -84,6 +85,8 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             found.append("LATE TO plays no part in a batch query: over bounded inputs nothing is late.")
         if clause.grace_us is not None and not self.streaming:
             found.append("GRACE PERIOD plays no part in a batch query: every version is there.")
+        if clause.idle_us is not None and not self.streaming:
+            found.append("IDLE TIMEOUT plays no part in a batch query: nothing waits.")
         return found
 
     def _sides(self, ties: list[str]) -> tuple[Projection, Projection]:
@@ -299,6 +302,8 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
     def _check_wait(self, retention_us: int | None) -> None:
         """KIP-923: history retention must be at least the grace period; looking forward waits the tolerance more."""
         clause, looks_ahead = self.clause, self.direction in ("forward", "nearest")
+        if clause.idle_us is not None and clause.grace_us is None:
+            raise BindError("AS_OF_JOIN.IDLE_NEEDS_GRACE", self.text, clause.options["IDLE TIMEOUT"].pair)
         if self.streaming and looks_ahead:
             self._check_ahead()
         wait = (clause.grace_us or 0) + ((clause.tolerance_us or 0) if looks_ahead and self.streaming else 0)

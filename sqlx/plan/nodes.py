@@ -151,6 +151,7 @@ class KeyedJoin(Operator):
     left_names: tuple[str, ...] = ()
     right_names: tuple[str, ...] = ()
     places: Places = field(default=(), compare=False, repr=False)
+    idle_us: int | None = None
 
     @property
     def inputs(self) -> tuple[Fragment, ...]:

@@ -383,6 +383,8 @@ def as_of_join(node: AsOfJoin, shown: Shown) -> Explained:
         facts.append(("known as of", "only versions that were known at that time take part"))
     if config.grace_us is not None:
         facts.append(("grace", duration(config.grace_us)))
+    if node.idle_us is not None:
+        facts.append(("idle timeout", f"{duration(node.idle_us)} on the wall clock, then what waits is answered"))
     if config.retention_us is not None:
         facts.append(("history retention", duration(config.retention_us)))
     if shown.spark is not None and not shown.plan.streaming:

@@ -217,6 +217,9 @@ class AsOfReader:
             cursor.step(2 if cursor.at("GRACE", "PERIOD") else 1)
             clause.grace_us = self._interval(cursor, "GRACE PERIOD")
             return "GRACE PERIOD"
+        if cursor.take("IDLE", "TIMEOUT"):
+            clause.idle_us = self._interval(cursor, "IDLE TIMEOUT")
+            return "IDLE TIMEOUT"
         if cursor.take("TIES", "BY"):
             clause.ties = self._sort_items(cursor)
             return "TIES BY"

@@ -42,6 +42,7 @@ class AsOfClause:
     direction: Direction | None = None
     tolerance_us: int | None = None
     grace_us: int | None = None
+    idle_us: int | None = None
     ties: tuple[Span, ...] = ()
     known: Span | None = None
     reason: str | None = None

@@ -137,7 +137,7 @@ class Totals:
         for name in ("corrected", "malformed"):
             if any(name in counters for counters in self.observed.values()):
                 yield name, str(self.sum(name))
-        for name in ("buffered_rows", "buffered_bytes"):
+        for name in ("buffered_rows", "buffered_bytes", "idle_closed"):
             yield name, str(self.sum(name))
         if any("records" in counters for counters in self.observed.values()):
             yield from self._of_suppression()

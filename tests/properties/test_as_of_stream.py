@@ -186,6 +186,30 @@ def test_changelog_restores_what_was(data, case):
     answer_across_restarts(data, case, AsOfJoinLogic(case.config), lambda: AsOfJoinStream(case.config))
 
 
+@given(st.data(), cases())
+def test_what_waits_is_answered_when_nothing_comes_and_stays_answered(data, case):
+    logic, stream, segments = AsOfJoinLogic(case.config), AsOfJoinStream(case.config), []
+    for rows in parts_of(data, case.rows):
+        emission = stream.on_batch(*micro_batch(case, rows))
+        assert found_of(emission) == expected_of(logic.on_batch(rows))
+        segments += [] if emission.delta is None else [emission.delta]
+        if data.draw(st.booleans()):
+            closed, expected = stream.close_idle(*micro_batch(case, [])[0]), logic.close_idle()
+            assert closed.rows.to_pylist() == [
+                dict(zip(closed.rows.column_names, change.values, strict=True)) for change in expected.rows
+            ]
+            counted = {name: value for name, value in closed.metrics.items() if value and name not in GAUGES}
+            assert counted == {name: value for name, value in expected.metrics.items() if value}
+            assert stream.close_idle(*micro_batch(case, [])[0]).delta is None  # once is all
+            segments += [] if closed.delta is None else [closed.delta]
+        if data.draw(st.booleans()):
+            segments = [stream.snapshot()]
+        if data.draw(st.booleans()):
+            stream = AsOfJoinStream(case.config)
+            for segment in segments:
+                stream.apply(segment)
+
+
 @given(cases(), st.sampled_from(["left", "inner"]))
 def test_order_of_output_is_that_of_causes(case, join):
     case.config = replace(case.config, join=join)

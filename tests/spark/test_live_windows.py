@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sqlx.replay.driver import ReplayDriver
+from sqlx.streaming.registry import registry
 from udtf.spark.tasks import stream_conf
 
 if TYPE_CHECKING:
@@ -186,6 +187,32 @@ def test_idle_streams_give_out_what_is_open(spark: SparkSession, tmp_path: Path)
         assert complete.wait(timeout=120), running.exception()
     finally:
         running.stop()
+
+
+@pytest.mark.full
+def test_idle_joins_answer_what_waits(spark: SparkSession) -> None:
+    spark.sql("CREATE STREAM idle_orders (id INT, k STRING, ts TIMESTAMP) TIMESTAMP BY ts")
+    spark.sql("CREATE VERSIONED TABLE idle_rates (k STRING, rate INT, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts")
+    spark.sql("INSERT INTO idle_rates VALUES ('a', 10, TIMESTAMP'2026-01-01 10:00:00')")
+    spark.sql("INSERT INTO idle_orders VALUES (1, 'a', TIMESTAMP'2026-01-01 10:05:00')")
+    spark.sql(
+        "CREATE STREAMING TABLE idle_joined USING memory TASKS 2 AS SELECT o.id, r.rate FROM idle_orders o"
+        " JOIN idle_rates r AS OF o.ts ON o.k = r.k GRACE PERIOD INTERVAL 1 HOUR IDLE TIMEOUT INTERVAL 1 SECOND"
+    )
+    (query,) = (one for one in registry(spark.sparkContext).all() if one.name == "idle_joined")
+    waited = Event()
+    try:
+        while not spark.table("idle_joined").count():  # ends by its time limit where nothing comes
+            waited.wait(0.1)
+        assert [tuple(row) for row in spark.table("idle_joined").collect()] == [(1, 10)]
+        while not query.refresh().sum("idle_closed"):
+            waited.wait(0.1)
+    finally:
+        query.query.stop()
+        registry(spark.sparkContext).forget("idle_joined")
+        spark.catalog.dropTempView("idle_joined")
+        spark.sql("DROP STREAM idle_orders")
+        spark.sql("DROP VERSIONED TABLE idle_rates")
 
 
 def test_updates_that_wait_show_the_window_itself(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,9 +30,10 @@ class WithCopies:
         whole = [_whole(rows, layout) for rows, layout in zip(inputs, self._layouts, strict=True)]
         return self._logic.on_batch(whole, sides)
 
-    def close_idle(self, rows: pa.Table) -> StreamEmission:
-        """Give out what is open, of a logic that can; `rows` is an input without rows, for its types."""
-        return cast("IdleLogic", self._logic).close_idle(_whole(rows, self._layouts[0]))
+    def close_idle(self, *inputs: pa.Table) -> StreamEmission:
+        """Give out what is open, of a logic that can; `inputs` are inputs without rows, for their types."""
+        whole = (_whole(rows, layout) for rows, layout in zip(inputs, self._layouts, strict=True))
+        return cast("IdleLogic", self._logic).close_idle(*whole)
 
     def snapshot(self) -> Segment:
         """All state."""

@@ -36,6 +36,7 @@ COUNTERS: Final = (
     "duplicates",
     "forwarded",
     "evicted_early",
+    "idle_closed",
     *_HOST,
 )
 #: What joins with corrections count.

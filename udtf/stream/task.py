@@ -142,7 +142,7 @@ class TaskRunner:
 
     def _emission(self, logic: StreamLogic, asked: Asked) -> StreamEmission:
         if asked.is_idle:
-            emission = cast("IdleLogic", logic).close_idle(asked.inputs[0])
+            emission = cast("IdleLogic", logic).close_idle(*asked.inputs)
             emission.metrics.setdefault("rows_out", emission.rows.num_rows)
             return emission
         spec = self.spec

@@ -29,6 +29,20 @@ def rows(driver: ReplayDriver, *records: tuple[str, dict[str, Any]]) -> list[dic
     return [change.row for change in driver.push(list(records))]
 
 
+def test_what_waits_is_answered_when_nothing_comes_for_the_idle_timeout() -> None:
+    driver = ReplayDriver(f"{ORDERS} {RATES} {JOIN} GRACE PERIOD INTERVAL 1 MINUTE IDLE TIMEOUT INTERVAL 5 SECONDS")
+    rates, orders = {"ccy": "EUR", "rate": 1, "ts": 10}, {"id": 1, "ccy": "EUR", "ts": 20}
+    assert driver.push([("rates", rates), ("orders", orders)]) == []
+    assert driver.advance_processing_time(4999) == []
+    assert driver.push([("rates", {**rates, "rate": 2, "ts": 15})]) == []  # a row of either side begins the wait anew
+    assert driver.advance_processing_time(4999) == []
+    driver.restart()
+    assert [change.row for change in driver.advance_processing_time(1)] == [{"id": 1, "rate": 2}]
+    assert (driver.metrics["idle_closed"], driver.metrics["buffered_rows"]) == (1, 0)
+    assert driver.advance_processing_time(100_000) == []
+    assert driver.push([("orders", {**orders, "id": 2, "ts": 19})]) == []  # not late: stream time has not moved
+
+
 VALUES = [
     ("TIMESTAMP", 1_500_000, dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)),
     (

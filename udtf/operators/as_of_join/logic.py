@@ -89,6 +89,7 @@ class AsOfJoinLogic:
         emission = self._emission = Emission()
         for waiting in self._buffer.evict_until(_NEVER):
             self._answer(waiting)
+            self.metrics.add("idle_closed")
         self.metrics.set("buffered_rows", self._buffer.rows)
         self.metrics.set("buffered_bytes", self._buffer.stored_bytes)
         emission.metrics = self.metrics.since(before)

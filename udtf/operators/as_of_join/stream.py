@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN = -(2**63 - 1)  # KNOWN AS OF NULL: nothing was known
+_NEVER = 2**63 - 1
+#: The number of a segment after which nothing waits any more.
+_ALL_LEFT = "all_left"
 _OWN = ("__wait_time", "__wait_known", "__wait_bytes")
 
 
@@ -146,6 +149,17 @@ class LeftBatch:
             released,
         )
 
+    def ask_all(self, waiting: Waiting) -> Asked:
+        """All that waits, in the order of time, then by key, then of arrival; no row is the cause."""
+        released = waiting.leave(_NEVER)
+        causes = np.zeros(len(released), np.int64)
+        times = one_chunk(released["__wait_time"]).to_numpy()
+        order = np.argsort(times, kind="stable")
+        sources = self._by_key(order, causes, times[order], released)
+        known = one_chunk(released["__wait_known"]).to_numpy()
+        self.staying = np.empty(0, np.int64)
+        return Asked(sources, causes, times[sources], known[sources], self._settled(sources), released)
+
     def codes(self, asked: Asked, keys: StreamKeys) -> NDArray[np.int64]:
         """The codes of the keys of the rows that are answered."""
         is_wanted = np.zeros(len(self._table), np.bool_)
@@ -227,9 +241,6 @@ def _both(mine: NDArray[np.int64], released: pa.Table, name: str) -> NDArray[np.
 
 
 # A micro-batch of table rows: which are accepted, and the shape in which versions are kept.
-
-
-_NEVER = 2**63 - 1
 
 
 def versions_schema(config: AsOfJoinConfig, right: pa.Schema) -> pa.Schema:
@@ -602,6 +613,26 @@ class AsOfJoinStream:
         metrics = self._metrics(left, right, asked, late)
         return StreamEmission(self._rows(inputs[0], asked, places), late, metrics, delta if is_changed else None)
 
+    def close_idle(self, *inputs: pa.Table) -> StreamEmission:
+        """Answer all that waits, since nothing came for a while; stream time stays. No row causes it: no order columns.
+
+        Args:
+            inputs: both inputs without rows, for their types.
+        """
+        left_table, right_table = inputs
+        versions = self._known_versions(versions_schema(self.config, right_table.schema))
+        waiting = self._known_waiting(waiting_schema(self.config, left_table.schema))
+        right = RightBatch(self.config, right_table, self._right_time)
+        left = LeftBatch(self.config, left_table, self._left_time)
+        asked = left.ask_all(waiting)
+        places = self._answer(versions, left, right, asked, np.zeros(len(asked.sources), np.int64))
+        emit_order, self._emit_order = self._emit_order, 0
+        rows = self._rows(left_table, asked, places)
+        self._emit_order = emit_order
+        metrics = {**self._metrics(left, right, asked, ()), "idle_closed": len(asked.sources)}
+        delta = Segment({}, {**self._numbers(), _ALL_LEFT: 1}) if len(asked.sources) else None
+        return StreamEmission(rows, (), metrics, delta)
+
     def snapshot(self) -> Segment:
         """Versions without what has expired, what waits, and both stream times."""
         tables = {}
@@ -617,6 +648,8 @@ class AsOfJoinStream:
         left, right = segment.numbers["left_time"], segment.numbers["right_time"]
         self._left_time = rules.UNSET if left is None else left
         self._right_time = rules.UNSET if right is None else right
+        if segment.numbers.get(_ALL_LEFT) and self._waiting is not None:
+            self._waiting.leave(_NEVER)
         if (table := segment.tables.get("versions")) is not None:
             versions = self._known_versions(table.schema)
             versions.tidy(self._right_time)

@@ -239,11 +239,11 @@ class SuppressStream(RecordBacked[SuppressLogic]):
         delta = self.snapshot() if len(table) else None
         return StreamEmission(self._output(table, emission.updates), (), self._counted(before), delta)
 
-    def close_idle(self, rows: pa.Table) -> StreamEmission:
-        """Give out everything that waits; `rows` is an input without rows, for its types."""
+    def close_idle(self, *inputs: pa.Table) -> StreamEmission:
+        """Give out everything that waits; `inputs` is one without rows, for its types."""
         before = dict(self._logic.metrics)
         emission = self._logic.close_idle()
-        output = self._output(rows, emission.updates)
+        output = self._output(inputs[0], emission.updates)
         return StreamEmission(output, (), self._logic.metrics.since(before), self.snapshot())
 
     def _updates(self, table: pa.Table) -> list[Update]:

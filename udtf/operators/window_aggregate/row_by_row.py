@@ -74,12 +74,12 @@ class RecordStream(RecordBacked[WindowAggregateLogic]):
         delta = self.snapshot() if len(rows) else None
         return StreamEmission(output, (late_table(table, late),), self._counted(before), delta)
 
-    def close_idle(self, rows: pa.Table) -> StreamEmission:
-        """Give out everything that is open; `rows` is an input without rows, for its types."""
+    def close_idle(self, *inputs: pa.Table) -> StreamEmission:
+        """Give out everything that is open; `inputs` is one without rows, for its types."""
         before, emit_order = dict(self._logic.metrics), self._emit_order
         emission = self._logic.close_idle()
         self._emit_order = 0  # no row causes this
-        output = self._finals(rows, [], emission.rows)
+        output = self._finals(inputs[0], [], emission.rows)
         self._emit_order = emit_order
         return StreamEmission(output, (), self._logic.metrics.since(before), self.snapshot())
 
