@@ -66,6 +66,7 @@ test-compat-%: setup # one of them
 	@$(BIN)/python -m benchmarks.kafka_broker
 	.venv-$*/bin/python -m pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg" $(ARGS)
 	.venv-$*/bin/python -m pytest -m "kafka or delta$(if $(filter 4.2,$*),, or iceberg)" $(ARGS) tests/connectors
+	SQLX_TEST_REMOTE=1 SQLX_TEST_SERVER_PYTHON=.venv-$*/bin/python .venv-$*/bin/python -m pytest -n 2 --dist load $(ARGS) tests/connect
 
 lakehouse: setup ## tables of Delta and Iceberg on PySpark 4.1, the newest that Iceberg has a jar for
 	@.ci/setup-compat 4.1

@@ -42,7 +42,7 @@ from sqlx.plan.subquery_text import stands_in
 from sqlx.plan.updates import TableGiver, kept_orders, updates_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
 from sqlx.spark.batch import live_copies, query_frame
-from sqlx.spark.workers import check_driver, check_workers
+from sqlx.spark.workers import check_client, check_driver, check_workers
 from udtf.columns.arrays import can_hash
 from udtf.columns.updates import key_columns, order_columns, payload_columns
 from udtf.engine import engine_of
@@ -523,6 +523,7 @@ class StreamLowering:
         if isinstance(node, Aggregation) and strategy_of(node, self.plan.text, self.strategy) == "native":
             self.fingerprints.append(f"{node.input.sql} | {node.config} native")
             return native_aggregation(node, self._input(node, node.input))
+        check_client(self.spark, self.plan.text)
         inputs = [
             self._handed_over(side) or self._input(node, side) if table is None else self._kept_input(side, table)
             for side, table in zip(node.inputs, _kept_tables(node), strict=True)

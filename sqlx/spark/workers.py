@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+import pyspark
 from pyspark.errors import PySparkException
 
-from sqlx.errors import RunError
+from sqlx.errors import RunError, UnsupportedError
 from sqlx.failures import message_of
 from sqlx.version import __version__
 from udtf.engine import engine_of, is_remote
 from udtf.engine.java import Py4JJavaError
+from udtf.engine.release import release_of
 from udtf.spark.workers import load
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ def look(_):
     missing = [name for name, spec in found.items() if spec is None]
     return json.dumps([socket.gethostname(), sys.executable, version, ", ".join(missing), shipped])
 """
+#: The first PySpark whose client of Spark Connect has transformWithStateInPandas.
+_SENDS_STATE: Final = (4, 1)
 _asked: WeakKeyDictionary[Any, list[Worker]] = WeakKeyDictionary()
 
 
@@ -99,6 +103,21 @@ def check_driver(spark: SparkSession) -> None:
     python = str(spark.sparkContext.pythonExec)
     if shutil.which(python) is None:
         raise RunError("WORKERS.PYTHON_OF_DRIVER", python=python)
+
+
+def check_client(spark: SparkSession, text: str) -> None:
+    """Refuse an operator with state where a client of Spark Connect cannot send one: that of PySpark 4.0.
+
+    Args:
+        spark: the session.
+        text: the query.
+
+    Raises:
+        UnsupportedError: `UNSUPPORTED.CONNECT`.
+    """
+    if is_remote(spark) and release_of(pyspark.__version__) < _SENDS_STATE:
+        what = f"a live operator that keeps state, from a client of PySpark {pyspark.__version__}; newer ones send it"
+        raise UnsupportedError("UNSUPPORTED.CONNECT", text, (0, len(text)), what=what)
 
 
 def warm(spark: SparkSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import sqlx
 import udtf
 from sqlx.errors import RunError, TemporalSqlError
 from sqlx.streaming.registry import queries_of
+from tests.harness.releases import RELEASE, since
 from tests.harness.stock_server import stock_server
 
 if TYPE_CHECKING:
@@ -33,6 +35,12 @@ def look(_):
 """
 JOIN = "SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.ccy = r.ccy"
 ANSWER = [(1, 110), (2, 120), (3, None)]
+
+
+of_its_own = pytest.mark.skipif(
+    "SQLX_TEST_SERVER_PYTHON" in os.environ, reason="the client of another release has Java and our package"
+)
+sends_state = since((4, 1), "clients of Spark Connect that send stateful operators")
 
 
 @pytest.fixture
@@ -62,6 +70,7 @@ def refused(session: SparkSession, text: str, args: Any = None) -> str:
     return str(error.value)
 
 
+@of_its_own
 def test_every_module_is_imported_without_java() -> None:
     assert sys.modules["py4j"] is None, "this environment has no py4j (.ci/setup-connect)"
     for package in (catalog, sqlx, udtf):
@@ -70,6 +79,7 @@ def test_every_module_is_imported_without_java() -> None:
                 importlib.import_module(found.name)
 
 
+@of_its_own
 def test_the_workers_import_what_came_with_the_session(session: SparkSession) -> None:
     space: dict[str, Any] = {}
     exec(LOOK, space)  # a function of this module would be imported there, which is not there either
@@ -251,6 +261,7 @@ def taken(session: SparkSession, text: str, checkpoint: Path) -> list[tuple[Any,
     return sorted((tuple(row) for row in session.read.parquet(str(checkpoint / "rows")).collect()), key=str)
 
 
+@sends_state
 def test_a_live_join_goes_on_after_a_restart(live: SparkSession, tmp_path: Path) -> None:
     live.sql("INSERT INTO live_rates VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00')")
     live.sql("INSERT INTO live_orders VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:05:00')")
@@ -265,6 +276,7 @@ def test_a_live_join_goes_on_after_a_restart(live: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.full
+@sends_state
 def test_other_live_operators(live: SparkSession, tmp_path: Path) -> None:
     live.sql(
         "INSERT INTO live_orders VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:00:00'),"
@@ -293,6 +305,7 @@ def joined(live: SparkSession) -> Iterator[SparkSession]:
     live.sql("DROP TABLE IF EXISTS live_joined")
 
 
+@sends_state
 def test_a_streaming_table(joined: SparkSession) -> None:
     joined.sql(TABLE.replace("CREATE", "CREATE OR REPLACE"))
     assert rows(joined, "SELECT * FROM live_joined") == [(1, 110)]
@@ -310,6 +323,14 @@ def test_a_streaming_table(joined: SparkSession) -> None:
     assert "STREAMING.WRITE" in refused(joined, "INSERT INTO live_joined VALUES (1, 1)")
 
 
+@pytest.mark.skipif(RELEASE >= (4, 1), reason="newer clients send stateful operators")
+@pytest.mark.parametrize("text", [LIVE, TABLE])
+def test_a_client_that_cannot_send_state_says_so(joined: SparkSession, text: str) -> None:
+    message = refused(joined, text)
+    assert "[UNSUPPORTED.CONNECT]" in message
+    assert "a live operator that keeps state, from a client of PySpark 4.0" in message
+
+
 def test_a_query_is_verified_over_recorded_rows(joined: SparkSession) -> None:
     joined.sql("INSERT INTO live_rates VALUES ('EUR', 120, TIMESTAMP'2026-01-01 10:04:00')")
     found = joined.sql(f"VERIFY BATCH = STREAM {LIVE}").collect()
@@ -322,6 +343,7 @@ def test_a_query_is_verified_over_recorded_rows(joined: SparkSession) -> None:
 
 
 @pytest.mark.full
+@sends_state
 def test_a_streaming_table_that_goes_on_without_its_client(joined: SparkSession) -> None:
     other = joined.newSession()
     running = TABLE.replace("TRIGGER (AVAILABLE NOW)", "")
@@ -360,6 +382,7 @@ def test_a_streaming_table_that_goes_on_without_its_client(joined: SparkSession)
         ("SELECT * FROM state('nowhere')", "STREAMING.NO_STATE", "^^^^^^^"),
     ],
 )
+@sends_state
 def test_streaming_tables_that_cannot_be(joined: SparkSession, text: str, condition: str, at: str) -> None:
     message = refused(joined, text.replace("CREATE STREAMING", "CREATE OR REPLACE STREAMING"))
     assert condition in message
@@ -368,6 +391,7 @@ def test_streaming_tables_that_cannot_be(joined: SparkSession, text: str, condit
 
 
 @pytest.mark.full
+@sends_state
 def test_streams_on_the_command_line(joined: SparkSession, tmp_path: Path) -> None:
     url = f"sc://{joined._client._builder.endpoint}"  # type: ignore[attr-defined]
     script = tmp_path / "stream.sql"
@@ -378,6 +402,7 @@ def test_streams_on_the_command_line(joined: SparkSession, tmp_path: Path) -> No
 
 
 @pytest.mark.full
+@sends_state
 def test_a_server_that_goes_while_a_stream_runs(tmp_path: Path) -> None:
     script = tmp_path / "stream.sql"
     script.write_text(

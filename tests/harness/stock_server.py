@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv-server/bin/python"
+#: Of the server and its workers; `make test-compat` names that of another release.
+PYTHON = ROOT / os.environ.get("SQLX_TEST_SERVER_PYTHON", ".venv-server/bin/python")
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
