@@ -37,7 +37,19 @@ def shuffled(arrivals: Sequence[Arrival], late_us: int, seed: int) -> tuple[Arri
     """
     chance = random.Random(seed)
     keyed = [((_time(row) + chance.randint(0, late_us), chance.random()), row) for row in arrivals]
-    return tuple(row for _, row in sorted(keyed, key=lambda pair: pair[0]))
+    return as_they_replace([row for _, row in sorted(keyed, key=lambda pair: pair[0])], arrivals)
+
+
+def as_they_replace(order: Sequence[Arrival], arrivals: Sequence[Arrival]) -> tuple[Arrival, ...]:
+    """The same order, but that rows of each upsert table are among themselves as recorded: the last to arrive counts.
+
+    Args:
+        order: another order of the rows.
+        arrivals: the rows as recorded.
+    """
+    names = {row.entry.name for row in arrivals if row.entry.kind == "upsert"}
+    following = {name: iter([row for row in arrivals if row.entry.name == name]) for name in names}
+    return tuple(next(following[row.entry.name]) if row.entry.name in names else row for row in order)
 
 
 def with_ties_in_order(arrivals: Sequence[Arrival]) -> tuple[Arrival, ...]:
@@ -51,7 +63,7 @@ def with_ties_in_order(arrivals: Sequence[Arrival]) -> tuple[Arrival, ...]:
             rows = in_event_time(sorted((arrivals[place] for place in places), key=recorded))
             for place, row in zip(places, rows, strict=True):
                 found[place] = row
-    return tuple(found)
+    return as_they_replace(found, arrivals)
 
 
 def lateness_us(arrivals: Iterable[Arrival]) -> int:

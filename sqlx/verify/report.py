@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from catalog.entries import Column
 from sqlx.streaming.commands import rows_sql
-from sqlx.verify.orders import allowed_us, has_grace, lateness_us, shuffled, with_ties_in_order
+from sqlx.verify.orders import (
+    allowed_us,
+    as_they_replace,
+    has_grace,
+    lateness_us,
+    shuffled,
+    with_ties_in_order,
+)
 from sqlx.verify.recording import Arrival, Recording, in_event_time
 from sqlx.verify.runs import Rows, Streamed, bounded_rows, stream
 
@@ -122,7 +129,13 @@ class _Comparison:
     @cached_property
     def in_order(self) -> Streamed:
         """The answer where every row comes in the order of event time."""
-        return self._streamed(in_event_time(self.recording.arrivals), lambda _: None)
+        arrivals = self.recording.arrivals
+        return self._streamed(as_they_replace(in_event_time(arrivals), arrivals), lambda _: None)
+
+    @cached_property
+    def goes_by_arrival(self) -> bool:
+        """Whether an upsert table is read, whose rows replace each other as they arrive."""
+        return any(row.entry.kind == "upsert" for row in self.recording.arrivals)
 
     def with_ties(self, arrivals: Sequence[Arrival]) -> Streamed:
         """The answer where only rows of equal event time come in another order."""
@@ -147,10 +160,17 @@ class _Causes:
         metrics = self._found.metrics
         if metrics.get("future"):
             return f"future: {metrics['future']:,} rows were further ahead than max_future allows."
-        if self._comparison.in_order.rows[row] != wanted:
+        is_by_time = self._comparison.in_order.rows[row] == wanted
+        if self._comparison.goes_by_arrival and not (is_by_time and self._refused()):
+            return "moment: the stream saw the row that an UPSERT TABLE had then, the bounded query its last one."
+        if not is_by_time:
             return "not by the order of arrival: it differs also where all rows come in the order of event time."
         gone = metrics.get("expired", 0) + metrics.get("unmatched_beyond_retention", 0)
         return self._retention(gone) if gone else self._late()
+
+    def _refused(self) -> int:
+        """How many rows were refused since they came late."""
+        return Counter(str(row["_reason"]) for row in self._found.late)["late"]
 
     def _retention(self, gone: int) -> str:
         late_us = lateness_us(self._arrivals)
@@ -161,9 +181,8 @@ class _Causes:
 
     def _late(self) -> str:
         late_us = lateness_us(self._arrivals)
-        refused = Counter(str(row["_reason"]) for row in self._found.late)
-        listed = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))
-        what = f"rows were refused ({listed})" if refused else "a row that it needs came after the answer"
+        refused = self._refused()
+        what = f"rows were refused ({refused:,} late)" if refused else "a row that it needs came after the answer"
         if not has_grace(self._comparison.recording.script.plan):
             return f"late: {what}, and the answer goes by the order of arrival, where the bounded one goes by time."
         return f"late: {what}. They came up to {spoken(late_us)} late: GRACE PERIOD INTERVAL {spelled(late_us)} waits."

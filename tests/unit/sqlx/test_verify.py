@@ -174,6 +174,26 @@ def test_a_row_from_the_future_is_named() -> None:
     assert (found.verdict, found.why) == ("only in batch", "future: 1 rows were further ahead than max_future allows.")
 
 
+UPSERTS = DEFINED.replace("VERSIONED", "UPSERT")
+
+
+@given(rows=ROWS, seed=st.integers(0, 99))
+def test_rows_of_an_upsert_table_stay_in_their_order(rows: list[Row], seed: int) -> None:
+    arrivals = arrivals_of(read_script(UPSERTS + "SELECT o.id, r.rate FROM orders o JOIN rates r ON o.k = r.k"), rows)
+    for order in (shuffled(arrivals, 30, seed), with_ties_in_order(arrivals)):
+        assert Counter(map(id, order)) == Counter(map(id, arrivals))
+        assert [row for row in order if row.entry.kind == "upsert"] == [
+            row for row in arrivals if row.entry.kind == "upsert"
+        ]
+
+
+def test_what_a_table_had_at_a_moment_is_not_what_it_has_last() -> None:
+    rows: list[Row] = [("rates", "a", 1, 0), ("orders", "a", 2, 1), ("rates", "a", 3, 2)]
+    query = "SELECT o.id, r.rate FROM orders o JOIN rates r ON o.k = r.k"
+    found = compared(query, rows, Counter({(2, 3): 1}), 0, UPSERTS)
+    assert [str(one.why).split(":")[0] for one in found] == ["moment", "moment"]
+
+
 def test_what_no_order_explains_is_said() -> None:
     found = compared(JOIN, [("orders", "a", 1, 1)], Counter({(1, 99): 1}), 0)
     assert all(str(finding.why).startswith("not by the order of arrival") for finding in found)
