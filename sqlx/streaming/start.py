@@ -353,7 +353,7 @@ class Starter:
             if checkpoint.check(stored, wanted, lambda: self._misfit(live)):
                 checkpoint.write(wanted)
                 self.notes.append(EDITED.format(name=self.name.shown))
-            self._log_what_was_moved(checkpoint)
+            self._log_what_was_moved(checkpoint, stored.location)
         self.location = wanted.location
         return checkpoint
 
@@ -370,10 +370,10 @@ class Starter:
         shown = (", ".join(f"{column.name} {column.type}" for column in columns) for columns in (have, given))
         return "the columns of its table are {}, and these rows would have {}".format(*shown)
 
-    def _log_what_was_moved(self, checkpoint: Checkpoint) -> None:
+    def _log_what_was_moved(self, checkpoint: Checkpoint, location: str) -> None:
         """A micro-batch that moved state wrote no rows, and Spark's log of files wants to hear of every number."""
-        if self.sink.kind == "files" and not self.is_upsert and not is_remote(self.spark):
-            log_until(self.spark, self.table.location, self.sink.file_format, checkpoint.last_batch)
+        if self.sink.file_format is not None and not self.is_upsert and not is_remote(self.spark):
+            log_until(self.spark, location, self.sink.file_format, checkpoint.last_batch)
 
     def _left_nothing(self, checkpoint: Checkpoint, stored: Identity) -> bool:
         """Whether the query before failed in its first micro-batch: the corrected one may begin in its place."""
