@@ -176,7 +176,9 @@ def rescale_stopped(spark: SparkSession, query: str, partitions: int) -> None:
     """
     path = query if "/" in query else ""
     name = (query.rstrip("/").rpartition("/")[2],) if path else name_parts(query)
-    moved = rescale(spark, QueryCommand("ALTER", name, "", (0, 0), partitions), path)
+    text = f"sqlx rescale {query} {partitions}"
+    named = (len("sqlx rescale "), len(text) - len(str(partitions)) - 1)
+    moved = rescale(spark, QueryCommand("ALTER", name, text, named, partitions, (named[1] + 1, len(text))), path)
     out.print(f"{moved.name}: {moved.before} → {moved.after} partitions in {moved.pause_ms} ms.")
 
 
