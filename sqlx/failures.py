@@ -13,7 +13,8 @@ from contextlib import contextmanager
 _FRAME = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _PYTHON_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
 _STOPPED = "Cannot call methods on a stopped SparkContext"
-_LOST = re.compile(r"UNAVAILABLE|failed to connect|RETRIES_EXCEEDED", re.IGNORECASE)
+#: The last one is what a server says of a call that was under way when it ended.
+_LOST = re.compile(r"UNAVAILABLE|failed to connect|RETRIES_EXCEEDED|Application error processing RPC", re.IGNORECASE)
 _PLAN = re.compile(r";\n(?=['!+:]|[A-Z]\w*(?: |\n|$)).*", re.DOTALL)
 
 
@@ -72,8 +73,10 @@ def _of_spark_error(error: BaseException) -> str | None:
         while cause.getCause() is not None:
             cause = cause.getCause()
         return without_frames(str(cause.getMessage() or cause))
+    if is_lost(error):
+        return "The server of Spark Connect does not answer any more."
     if isinstance(error, PySparkException):
-        return "The server of Spark Connect does not answer any more." if is_lost(error) else without_frames(str(error))
+        return without_frames(str(error))
     if isinstance(error, Py4JNetworkError):
         return "Spark has stopped: its process does not answer any more."
     return without_frames(str(error)) if isinstance(error, Py4JError) else None
@@ -81,9 +84,14 @@ def _of_spark_error(error: BaseException) -> str | None:
 
 def is_lost(error: BaseException) -> bool:
     """Whether a server of Spark Connect does not answer any more."""
-    text = str(error)
-    of_network = type(error).__name__ in ("SparkConnectGrpcException", "RetriesExceeded")
-    return (of_network and _LOST.search(text) is not None) or _STOPPED in text
+    text, kind = str(error), type(error)
+    if (
+        kind.__module__.split(".")[0] == "grpc"
+    ):  # a call was under way when the server ended: PySpark hands it on as it is
+        return True
+    of_network = kind.__name__ in ("SparkConnectGrpcException", "RetriesExceeded")
+    is_stopping = ".connect" in kind.__module__ and _STOPPED in text
+    return (of_network and _LOST.search(text) is not None) or is_stopping
 
 
 def without_frames(text: str) -> str:

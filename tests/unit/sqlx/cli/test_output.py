@@ -7,7 +7,7 @@ from rich.console import Console
 
 from sqlx.cli import output
 from sqlx.cli.output import Result, fit, show
-from sqlx.failures import CommandError, message_of, without_frames
+from sqlx.failures import CommandError, is_lost, message_of, without_frames
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, result: Result, width: int | None) -> list[str]:
@@ -78,3 +78,18 @@ def test_an_error_that_nobody_foresaw_has_no_words() -> None:
 def test_carets_and_hints_stay() -> None:
     text = "[A.B] no. SQLSTATE: 42K0E\nLINE 1: SELECT a\n               ^\nHINT: at (x) write b."
     assert without_frames(text) == text
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "text", "lost"),
+    [
+        ("grpc._channel", "_MultiThreadedRendezvous", "StatusCode.UNKNOWN", True),
+        ("pyspark.errors.exceptions.connect", "SparkConnectGrpcException", "StatusCode.UNAVAILABLE", True),
+        ("pyspark.errors.exceptions.connect", "X", "Cannot call methods on a stopped SparkContext.", True),
+        ("pyspark.errors.exceptions.captured", "X", "Cannot call methods on a stopped SparkContext.", False),
+        ("pyspark.errors.exceptions.connect", "AnalysisException", "UNAVAILABLE is a column", False),
+    ],
+)
+def test_a_server_that_is_gone_is_told_from_what_it_says(module: str, name: str, text: str, lost: bool) -> None:
+    kind = type(name, (Exception,), {"__module__": module})
+    assert is_lost(kind(text)) is lost
