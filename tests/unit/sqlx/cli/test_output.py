@@ -85,6 +85,7 @@ def test_carets_and_hints_stay() -> None:
     [
         ("grpc._channel", "_MultiThreadedRendezvous", "StatusCode.UNKNOWN", True),
         ("pyspark.errors.exceptions.connect", "SparkConnectGrpcException", "StatusCode.UNAVAILABLE", True),
+        ("pyspark.errors.exceptions.connect", "SparkConnectGrpcException", "Application error processing RPC", True),
         ("pyspark.errors.exceptions.connect", "X", "Cannot call methods on a stopped SparkContext.", True),
         ("pyspark.errors.exceptions.captured", "X", "Cannot call methods on a stopped SparkContext.", False),
         ("pyspark.errors.exceptions.connect", "AnalysisException", "UNAVAILABLE is a column", False),
