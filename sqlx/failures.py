@@ -85,9 +85,7 @@ def _of_spark_error(error: BaseException) -> str | None:
 def is_lost(error: BaseException) -> bool:
     """Whether a server of Spark Connect does not answer any more."""
     text, kind = str(error), type(error)
-    if (
-        kind.__module__.split(".")[0] == "grpc"
-    ):  # a call was under way when the server ended: PySpark hands it on as it is
+    if kind.__module__.split(".")[0] == "grpc":  # PySpark hands it on as it is where a call was under way
         return True
     of_network = kind.__name__ in ("SparkConnectGrpcException", "RetriesExceeded")
     is_stopping = ".connect" in kind.__module__ and _STOPPED in text
