@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import urllib.error
-import urllib.request
 from typing import Any, Final
 
 from rich.live import Live
@@ -15,10 +13,10 @@ from rich.text import Text
 from sqlx.cli.output import out
 from sqlx.cli.streams import size, span
 from sqlx.failures import CommandError
+from sqlx.serving.http import got
 
 #: Where `--metrics` of a process on this machine listens, if nothing else is said.
 PORT: Final = 9464
-_PATIENCE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.0
 _STYLES: Final = {"running": "green", "failed": "red"}
 
@@ -44,11 +42,9 @@ def watch(url: str, once: bool) -> None:
 def fetched(url: str) -> list[dict[str, Any]]:
     """What the process says of its queries."""
     place = f"{url.rstrip('/').removesuffix('/queries')}/queries.json"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy would answer in its place
     try:
-        with opener.open(place, timeout=_PATIENCE_SECONDS) as answer:
-            found: list[dict[str, Any]] = json.loads(answer.read())
-    except (OSError, ValueError, urllib.error.HTTPError) as error:
+        found: list[dict[str, Any]] = json.loads(got(place))
+    except (OSError, ValueError) as error:
         msg = f"No queries at {place}: {getattr(error, 'reason', error)}."
         hint = f"Name what --metrics PORT of `sqlx run --stream` or `sqlx serve` has printed: http://host:{PORT}."
         raise CommandError(msg, hint) from None

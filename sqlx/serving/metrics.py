@@ -8,8 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, PackageLoader, Template
@@ -17,6 +16,7 @@ from prometheus_client.core import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from sqlx.failures import CommandError
+from sqlx.serving.http import Answer, HttpServer
 from sqlx.streaming.observed import Snapshot, families, snapshot
 
 if TYPE_CHECKING:
@@ -127,38 +127,23 @@ class MetricsServer:
 
     def __init__(self, port: int, queries: Registry) -> None:
         self._recorder = recorder = Recorder(queries)
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                answer = _ANSWERS.get(self.path.split("?", maxsplit=1)[0])
-                if answer is None:
-                    self.send_error(404)
-                    return
-                kind, make = answer
-                body = make(recorder)
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """A look every few seconds is no news."""
-
+        answers = {path: partial(_answer, kind, make, recorder) for path, (kind, make) in _ANSWERS.items()}
         try:
-            self._server = ThreadingHTTPServer((_HOST, port), Handler)
+            self._server = HttpServer(_HOST, port, "sqlx metrics http", answers)
         except OSError as error:
+            recorder.stop()
             msg = f"--metrics {port}: {error.strerror}."
             raise CommandError(msg, "Another process listens there: name another port.") from error
-        self._server.daemon_threads = True
-        self.url = f"http://{_HOST}:{self._server.server_address[1]}/queries"
-        threading.Thread(target=self._server.serve_forever, name="sqlx metrics http", daemon=True).start()
+        self.url = f"http://{_HOST}:{self._server.port}/queries"
 
     def stop(self) -> None:
         """Take no more requests."""
         self._recorder.stop()
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
+
+
+def _answer(kind: str, make: Callable[[Recorder], bytes], recorder: Recorder) -> Answer:
+    return 200, kind, make(recorder)
 
 
 def _json(recorder: Recorder) -> bytes:

@@ -457,13 +457,14 @@ class StreamLowering:
                 self.frames[node.name] = self._operator(node)
         late = self._late(operators)
         shows_changes = self.plan.result.shape != "append"
+        operators_text = " ".join("; ".join(self.fingerprints).split())
         return LiveQuery(
             plan=self.plan,
             spark=self.spark,
             read_by_root={_CHANGES: self._changes()} if shows_changes else _read_by(self.plan.root, self.frames),
             conf=stream_conf(self.spark, self.tasks) if operators else {},
-            fingerprint=" ".join("; ".join([self.plan.root.sql, *self.fingerprints]).split()),
-            operators=" ".join("; ".join(self.fingerprints).split()),
+            fingerprint=" ".join(f"{self.plan.root.sql}; {operators_text}".split()),
+            operators=operators_text,
             stateful=tuple(self.stateful),
             late=late,
             fat=self.fat[operators[-1].name] if late else None,

@@ -24,7 +24,7 @@ from udtf.engine.release import release_of
 from udtf.spark.workers import load
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: So many workers are asked at most: they are alike but for a node that was set up otherwise.
 _MOST_ASKED: Final = 64
@@ -122,8 +122,13 @@ def check_client(spark: SparkSession, text: str) -> None:
 
 def warm(spark: SparkSession) -> None:
     """Start a worker for each core, and let it load what operators need: the next query finds them ready."""
+    _row_for_each(spark).mapInArrow(load, "id BIGINT").collect()
+
+
+def _row_for_each(spark: SparkSession) -> DataFrame:
+    """A row for a worker on each core."""
     places = min(engine_of(spark).cores, _MOST_ASKED)
-    spark.range(0, places, 1, places).mapInArrow(load, "id BIGINT").collect()
+    return spark.range(0, places, 1, places)
 
 
 def _with_code(spark: SparkSession) -> list[Worker]:
@@ -148,9 +153,8 @@ def _ask(spark: SparkSession) -> list[Worker]:
 
     space: dict[str, Any] = {}
     exec(_LOOK, space)
-    places = min(engine_of(spark).cores, _MOST_ASKED)
     try:
-        told = spark.range(0, places, 1, places).select(F.udf(space["look"])("id")).collect()
+        told = _row_for_each(spark).select(F.udf(space["look"])("id")).collect()
     except (Py4JJavaError, PySparkException) as error:
         reason = str(message_of(error)).splitlines()[0].rstrip(".")
         raise RunError("WORKERS.NO_ANSWER", reason=reason) from None

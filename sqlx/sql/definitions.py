@@ -667,6 +667,15 @@ def parse_streaming(text: str, tokens: tuple[Token, ...]) -> Statement | None:
     return None
 
 
+def _count(cursor: Cursor, hint: str) -> Token:
+    """Step over a number of tasks or partitions."""
+    token = cursor.peek()
+    if token is None or not token.text.isdigit() or not 1 <= int(token.text) <= _MOST_TASKS:
+        cursor.fail(f"a number from 1 to {_MOST_TASKS}", hint)
+    cursor.step()
+    return token
+
+
 def _command(cursor: Cursor, action: str) -> QueryCommand:
     reader = ListReader(cursor)
     start = cursor.index
@@ -675,10 +684,7 @@ def _command(cursor: Cursor, action: str) -> QueryCommand:
     if action == "ALTER":
         if not cursor.take("SET", "PARTITIONS"):
             cursor.fail("SET PARTITIONS", _ALTER)
-        token = cursor.peek()
-        if token is None or not token.text.isdigit() or not 1 <= int(token.text) <= _MOST_TASKS:
-            cursor.fail(f"a number from 1 to {_MOST_TASKS}", _ALTER)
-        cursor.step()
+        token = _count(cursor, _ALTER)
         _end(cursor)
         return QueryCommand("ALTER", name, cursor.text, span, int(token.text), (token.start, token.end))
     _end(cursor)
@@ -789,10 +795,8 @@ class _Clauses(ListReader):
         cursor.step()
 
     def _tasks(self) -> None:
-        token = self.cursor.peek()
-        if token is None or not token.text.isdigit() or not 1 <= int(token.text) <= _MOST_TASKS:
-            self.cursor.fail(f"a number from 1 to {_MOST_TASKS}", "TASKS is how many pieces the state has: TASKS 16.")
-        self._set("tasks", int(self.cursor.next().text))
+        token = _count(self.cursor, "TASKS is how many pieces the state has: TASKS 16.")
+        self._set("tasks", int(token.text))
 
     def _properties(self) -> None:
         found = self.pairs(needs_equals=True)

@@ -16,7 +16,7 @@ from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.edited import keeps_state
 from sqlx.streaming.tables import TableName, folder_of
 from sqlx.version import __version__
-from udtf.engine.folders import NOTE, UnreadableError
+from udtf.engine.folders import NOTE, UnreadableError, last_number
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,9 +124,10 @@ class Checkpoint:
         difference = difference_of(stored, wanted)
         if not difference:
             return False
-        why = misfit() if is_edited(stored, wanted) else difference
-        if why:
-            reason = difference if why == difference else f"{difference}; {why}"
+        edited = is_edited(stored, wanted)
+        why = misfit() if edited else ""
+        if why or not edited:
+            reason = f"{difference}; {why}" if why else difference
             raise self._error("STREAMING.CHECKPOINT_OTHER_QUERY", difference=reason, name=wanted.table)
         return True
 
@@ -138,7 +139,7 @@ class Checkpoint:
     @property
     def last_batch(self) -> int:
         """The number of the last micro-batch that was finished; -1 where there was none."""
-        return max((int(name) for name in self.folder.names("commits") if name.isdigit()), default=-1)
+        return last_number(self.folder.names("commits"))
 
     def _error(self, condition: str, **parameters: object) -> RunError:
         span = self._statement.span("CHECKPOINT")

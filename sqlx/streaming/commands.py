@@ -10,6 +10,7 @@ from catalog.definitions import name_parts
 from catalog.statements import literal
 from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, did_you_mean
 from sqlx.sql.definitions import QueryCommand, ShowQueries, Statement, StreamingTable
+from sqlx.streaming.observed import snapshot
 from sqlx.streaming.registry import Registry, RunningQuery, queries_of
 from sqlx.streaming.rescale import rescale
 from sqlx.streaming.start import Starter
@@ -75,18 +76,10 @@ def _find(spark: SparkSession, statement: QueryCommand) -> RunningQuery:
 
 
 def _listed(query: RunningQuery) -> tuple[str | None, ...]:
-    totals, error = query.refresh(), query.error()
+    one = snapshot(query)
     return (
-        query.name,
-        query.status,
-        query.sink,
-        str(query.trigger),
-        query.started.isoformat(timespec="seconds"),
-        str(totals.batches),
-        str(totals.rows),
-        query.checkpoint or None,
-        query.id,
-        None if error is None else str(error).splitlines()[0],
+        *(one.name, one.status, one.sink, one.trigger, one.started),
+        *(str(one.batches), str(one.rows), query.checkpoint or None, query.id, one.error),
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from catalog.statements import absolute
 from sqlx.errors import RunError
-from udtf.engine.folders import LEASE, HadoopFolder
+from udtf.engine.folders import LEASE, HadoopFolder, last_number
 from udtf.engine.java import Py4JJavaError
 
 if TYPE_CHECKING:
@@ -59,12 +59,10 @@ class Lease:
     Args:
         spark: the session.
         checkpoint: the folder of the checkpoint.
-        lost: is called once, from a thread, when another process has taken it.
     """
 
     spark: SparkSession
     checkpoint: str
-    lost: Callable[[Holder], None] = lambda _: None
     own: Holder | None = field(default=None, init=False)
     _stopped: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
     _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
@@ -109,37 +107,35 @@ class Lease:
 
     def _holder(self) -> Holder | None:
         """Who has the lease, dead or alive; None where nobody had it yet."""
-        numbers = [int(name) for name in self._folder.names() if name.isdigit()]
-        if not numbers:
+        number = last_number(self._folder.names())
+        if number < 0:
             return None
         try:
-            facts = json.loads(self._folder.read(str(max(numbers))) or "{}")
+            facts = json.loads(self._folder.read(str(number)) or "{}")
         except (ValueError, Py4JJavaError):  # it is being written
             facts = {}
-        return Holder(max(numbers), facts.get("host", "?"), facts.get("pid", 0), facts.get("key", ""))
+        return Holder(number, facts.get("host", "?"), facts.get("pid", 0), facts.get("key", ""))
 
     def _is_gone(self, holder: Holder, tell: Callable[[Holder], None]) -> bool:
         """Watch a holder until it is gone, or another one has come."""
-        if self._has_ended(holder):
-            return True
-        tell(holder)
-        seen, since, looking = -1, time.monotonic(), threading.Event()
+        seen, since, looking, told = -1, time.monotonic(), threading.Event(), False
         while time.monotonic() - since < SILENCE_SECONDS:
-            if self._has_ended(holder):
+            names = self._folder.names()
+            if f"{holder.number}.{_END}" in names:
                 return True
-            if self._is_taken(holder):
+            if last_number(names) > holder.number:
                 return False
+            if not told:
+                tell(holder)
+                told = True
             beat = self._folder.modified_ms(f"{holder.number}.{_BEAT}")
             if beat != seen:
                 seen, since = beat, time.monotonic()
             looking.wait(BEAT_SECONDS / 2)
         return True
 
-    def _has_ended(self, holder: Holder) -> bool:
-        return f"{holder.number}.{_END}" in self._folder.names()
-
     def _is_taken(self, holder: Holder) -> bool:
-        return any(name.isdigit() and int(name) > holder.number for name in self._folder.names())
+        return last_number(self._folder.names()) > holder.number
 
     # writing
 
@@ -160,6 +156,5 @@ class Lease:
     def _hold(self, own: Holder) -> None:
         while not self._stopped.wait(BEAT_SECONDS):
             if self._is_taken(own):
-                self.lost(own)
                 return
             self._beat(own)

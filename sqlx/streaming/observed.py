@@ -12,8 +12,6 @@ from udtf.stream.spec import MAXIMA
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-#: Refused rows, whatever the reason.
-REFUSED: Final = ("late", "expired", "null_key", "null_time", "future")
 _PREFIX: Final = "sqlx_"
 _OF_QUERY: Final = {
     "batches": "Micro-batches since the start.",
@@ -84,7 +82,7 @@ def snapshot(query: RunningQuery) -> Snapshot:
         totals.partitions,
         totals.state_rows,
         totals.state_bytes,
-        sum(totals.sum(reason) for reason in REFUSED),
+        totals.refused,
         {name: dict(counters) for name, counters in totals.observed.items()},
     )
 

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 GAUGES = METRIC_GAUGES | {"state_rows", "state_bytes"}
 _LATEST = "max_event_time"
 _RESTORES = ("restored_cache", "restored_tail", "restored_snapshot", "from_sibling")
-_SHOWN = ("late", "expired", "null_key", "null_time", "future", "matched", "unmatched")
+#: Refused rows, by reason.
+_REFUSED = ("late", "expired", "null_key", "null_time", "future")
+_SHOWN = (*_REFUSED, "matched", "unmatched")
 
 
 @dataclass
@@ -101,6 +103,11 @@ class Totals:
     def sum(self, name: str) -> int:
         """A counter over all operators."""
         return sum(counters.get(name, 0) for counters in self.observed.values())
+
+    @property
+    def refused(self) -> int:
+        """Rows that were refused, whatever the reason."""
+        return sum(map(self.sum, _REFUSED))
 
     @property
     def state_rows(self) -> int:

@@ -17,6 +17,7 @@ from sqlx.spark.stream import CHANGE_TYPE
 from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.tables import SINK_LOG, folder_of
 from udtf.engine import engine_of
+from udtf.engine.folders import last_number
 from udtf.engine.java import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
@@ -292,8 +293,7 @@ class FileSink:
 
 def last_logged(spark: SparkSession, location: str) -> int:
     """The last micro-batch in the log of a table of files; -1 where there is no log."""
-    numbers = [name.partition(".")[0] for name in folder_of(spark, location).names(SINK_LOG)]
-    return max((int(number) for number in numbers if number.isdigit()), default=-1)
+    return last_number(folder_of(spark, location).names(SINK_LOG))
 
 
 def log_until(spark: SparkSession, location: str, file_format: Any, batch_id: int) -> None:

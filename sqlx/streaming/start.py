@@ -351,6 +351,7 @@ class Starter:
             self.is_new = True
         else:
             if checkpoint.check(stored, wanted, lambda: self._misfit(live)):
+                self._add_columns(live)
                 checkpoint.write(wanted)
                 self.notes.append(EDITED.format(name=self.name.shown))
             self._log_what_was_moved(checkpoint, stored.location)
@@ -365,10 +366,14 @@ class Starter:
             return ""
         have, given = self.table.columns, columns_of(live.frame.schema)
         if have == given[: len(have)] and (self.sink.format in BY_NAME or have == given):
-            self.table.add_columns(given[len(have) :])
             return ""
         shown = (", ".join(f"{column.name} {column.type}" for column in columns) for columns in (have, given))
         return "the columns of its table are {}, and these rows would have {}".format(*shown)
+
+    def _add_columns(self, live: LiveQuery) -> None:
+        """Give the table the further columns of an edited query."""
+        if self.sink.kind != "plain" and self.table.exists:
+            self.table.add_columns(columns_of(live.frame.schema)[len(self.table.columns) :])
 
     def _log_what_was_moved(self, checkpoint: Checkpoint, location: str) -> None:
         """A micro-batch that moved state wrote no rows, and Spark's log of files wants to hear of every number."""

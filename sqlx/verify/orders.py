@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlx.plan.nodes import Plan
-from sqlx.verify.recording import Arrival, in_event_time
+from sqlx.verify.recording import Arrival, in_event_time, recorded
 
 
 def allowed_us(plan: Plan) -> int:
@@ -75,11 +75,6 @@ def lateness_us(arrivals: Iterable[Arrival]) -> int:
             now = row.time_us if now is None else max(now, row.time_us)
             most = max(most, now - row.time_us)
     return most
-
-
-def recorded(row: Arrival) -> tuple[tuple[bool, object], ...]:
-    """What orders rows as they were recorded."""
-    return tuple((value is not None, value if value is not None else 0) for value in row.order)
 
 
 def _time(row: Arrival) -> int:

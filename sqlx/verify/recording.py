@@ -99,8 +99,8 @@ def record(spark: SparkSession, catalog: SparkCatalog, query: str) -> Recording:
     for name, entry in entries.items():
         _define(catalog, name, entry, definitions, sources)
     script = read_script(";\n".join([*definitions.values(), replayed.render()]))
-    recorded = {name: _rows(spark, entry, script.pushed[name]) for name, entry in sources.items()}
-    return Recording(script, *_in_order(recorded), bounded.render())
+    found = {name: _rows(spark, entry, script.pushed[name]) for name, entry in sources.items()}
+    return Recording(script, *_in_order(found), bounded.render())
 
 
 def _entry(spark: SparkSession, catalog: SparkCatalog, query: str, relation: Relation) -> Entry:
@@ -205,13 +205,13 @@ def _order(spark: SparkSession, entry: Entry) -> tuple[str, ...]:
     return _FILES if {MODIFIED, ROW} <= engine_of(spark).hidden(entry.relation) else ()
 
 
-def _in_order(recorded: dict[str, list[Arrival]]) -> tuple[tuple[Arrival, ...], bool]:
+def _in_order(rows_of_each: dict[str, list[Arrival]]) -> tuple[tuple[Arrival, ...], bool]:
     """All rows in the order of arrival, and whether it is known: that of several inputs where a clock is theirs all."""
-    everything = [row for rows in recorded.values() for row in rows]
+    everything = [row for rows in rows_of_each.values() for row in rows]
     has_order = all(row.order and row.order[0] is not None for row in everything)
-    if has_order and (len(recorded) == 1 or all(isinstance(row.order[0], dt.datetime) for row in everything)):
-        return tuple(sorted(everything, key=lambda row: (row.order[0], not row.entry.is_table, _rest(row)))), True
-    each = [row for rows in recorded.values() for row in sorted(rows, key=_rest)]
+    if has_order and (len(rows_of_each) == 1 or all(isinstance(row.order[0], dt.datetime) for row in everything)):
+        return tuple(sorted(everything, key=lambda row: (row.order[0], not row.entry.is_table, recorded(row)))), True
+    each = [row for rows in rows_of_each.values() for row in sorted(rows, key=recorded)]
     return in_event_time(each), False
 
 
@@ -219,7 +219,8 @@ def _spelled(value: Any) -> Any:
     return (value is not None, value if value is not None else 0)
 
 
-def _rest(row: Arrival) -> tuple[Any, ...]:
+def recorded(row: Arrival) -> tuple[Any, ...]:
+    """What orders rows as they were recorded."""
     return tuple(_spelled(value) for value in row.order)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from sqlx.errors import TemporalSqlError
 from sqlx.streaming.registry import registry
+from tests.harness.killing import warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +32,7 @@ def recorded(spark: SparkSession) -> Iterator[SparkSession]:
         registry(spark.sparkContext).forget(query.name)
     spark.sql("DROP STREAM ed_orders")
     spark.sql("DROP VERSIONED TABLE ed_rates")
-    house = Path(urlsplit(str(spark.conf.get("spark.sql.warehouse.dir"))).path)
+    house = warehouse(spark)
     for name in ("ed_rows", "ed_noop"):
         spark.sql(f"DROP TABLE IF EXISTS {name}")
         for leftover in (house / name, house / "_checkpoints" / name):

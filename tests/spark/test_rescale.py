@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +13,7 @@ import sqlx.cli.start
 from sqlx.cli.app import app
 from sqlx.errors import TemporalSqlError
 from sqlx.streaming.registry import RunningQuery, registry
+from tests.harness.killing import warehouse
 from tests.harness.releases import since
 
 if TYPE_CHECKING:
@@ -48,12 +47,8 @@ def recorded(spark: SparkSession) -> Iterator[SparkSession]:
         spark.sql(statement)
     for name in ("rs_moved", "rs_plain", "rs_refused"):
         spark.sql(f"DROP TABLE IF EXISTS {name}")
-        for leftover in (house(spark) / name, house(spark) / "_checkpoints" / name):
+        for leftover in (warehouse(spark) / name, warehouse(spark) / "_checkpoints" / name):
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-def house(spark: SparkSession) -> Path:
-    return Path(urlsplit(str(spark.conf.get("spark.sql.warehouse.dir"))).path)
 
 
 def order_in_each(spark: SparkSession, hour: int) -> None:
@@ -127,7 +122,7 @@ def test_a_move_that_did_not_end_is_ended_by_another_one(recorded: SparkSession)
     text = f"CREATE STREAMING TABLE rs_moved TASKS 4 {NOW} AS {QUERIES['join']}"
     recorded.sql(text)
     altered(recorded, "rs_moved", 4)
-    commits = house(recorded) / "_checkpoints/rs_moved/commits"
+    commits = warehouse(recorded) / "_checkpoints/rs_moved/commits"
     last = max((path for path in commits.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
     last.unlink()
     (commits / f".{last.name}.crc").unlink(missing_ok=True)
@@ -157,7 +152,7 @@ def test_the_command(recorded: SparkSession, monkeypatch: pytest.MonkeyPatch) ->
     recorded.sql(f"CREATE STREAMING TABLE rs_moved TASKS 4 {NOW} AS {QUERIES['join']}")
     named = CliRunner().invoke(app, ["rescale", "rs_moved", "4"])
     assert (named.exit_code, named.stdout.startswith("rs_moved: 2 → 4 partitions in")) == (0, True), named.output
-    folder = CliRunner().invoke(app, ["rescale", f"{house(recorded)}/_checkpoints/rs_moved", "1"])
+    folder = CliRunner().invoke(app, ["rescale", f"{warehouse(recorded)}/_checkpoints/rs_moved", "1"])
     assert (folder.exit_code, folder.stdout.startswith("rs_moved: 4 → 1 partitions in")) == (0, True), folder.output
     for asked, condition in (
         (("rs_moved", "5"), "PARTITIONS"),

@@ -12,6 +12,8 @@ from udtf.engine.asking import probing
 from udtf.engine.java import Py4JJavaError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
 #: The file that says what a folder belongs to.
@@ -21,6 +23,16 @@ _NOTES: Final = "sqlx"
 #: The folder of a lease on a checkpoint.
 LEASE: Final = "_sqlx_lease"
 _PATH, _FILES = "path", "binaryFile"
+
+
+def last_number(names: Iterable[str]) -> int:
+    """The greatest number that a name of a log is, or begins with; -1 where there is none.
+
+    >>> last_number(["7", "9.compact", ".8.crc"]), last_number([])
+    (9, -1)
+    """
+    begins = (name.partition(".")[0] for name in names)
+    return max((int(text) for text in begins if text.isdigit()), default=-1)
 
 
 class UnreadableError(Exception):

@@ -72,28 +72,29 @@ class AsOfJoinLogic:
     def on_batch(self, rows: Sequence[Row]) -> Emission:
         """Take rows of both sides in arrival order."""
         before = dict(self.metrics)
-        emission = self._emission = Emission()
+        self._emission = Emission()
         for row in rows:
             if row.side == "R":
                 self._on_right(row)
             else:
                 self._on_left(row)
-        self.metrics.set("buffered_rows", self._buffer.rows)
-        self.metrics.set("buffered_bytes", self._buffer.stored_bytes)
-        emission.metrics = self.metrics.since(before)
-        return emission
+        return self._sent(before)
 
     def close_idle(self) -> Emission:
         """Answer all that waits, by the versions that are there."""
         before = dict(self.metrics)
-        emission = self._emission = Emission()
+        self._emission = Emission()
         for waiting in self._buffer.evict_until(_NEVER):
             self._answer(waiting)
             self.metrics.add("idle_closed")
+        return self._sent(before)
+
+    def _sent(self, before: dict[str, int]) -> Emission:
+        """What was emitted, with what was counted since then."""
         self.metrics.set("buffered_rows", self._buffer.rows)
         self.metrics.set("buffered_bytes", self._buffer.stored_bytes)
-        emission.metrics = self.metrics.since(before)
-        return emission
+        self._emission.metrics = self.metrics.since(before)
+        return self._emission
 
     def snapshot(self) -> bytes:
         """Store, buffer, stream time and metrics."""

@@ -157,7 +157,6 @@ class LeftBatch:
         order = np.argsort(times, kind="stable")
         sources = self._by_key(order, causes, times[order], released)
         known = one_chunk(released["__wait_known"]).to_numpy()
-        self.staying = np.empty(0, np.int64)
         return Asked(sources, causes, times[sources], known[sources], self._settled(sources), released)
 
     def codes(self, asked: Asked, keys: StreamKeys) -> NDArray[np.int64]:
@@ -611,7 +610,8 @@ class AsOfJoinStream:
         is_changed = len(right.accepted) > 0 or len(kept) > 0 or before != delta.numbers
         late = (left.refused(), right.refused())
         metrics = self._metrics(left, right, asked, late)
-        return StreamEmission(self._rows(inputs[0], asked, places), late, metrics, delta if is_changed else None)
+        rows = self._rows(inputs[0], asked, places, self._emit_order)
+        return StreamEmission(rows, late, metrics, delta if is_changed else None)
 
     def close_idle(self, *inputs: pa.Table) -> StreamEmission:
         """Answer all that waits, since nothing came for a while; stream time stays. No row causes it: no order columns.
@@ -626,9 +626,7 @@ class AsOfJoinStream:
         left = LeftBatch(self.config, left_table, self._left_time)
         asked = left.ask_all(waiting)
         places = self._answer(versions, left, right, asked, np.zeros(len(asked.sources), np.int64))
-        emit_order, self._emit_order = self._emit_order, 0
-        rows = self._rows(left_table, asked, places)
-        self._emit_order = emit_order
+        rows = self._rows(left_table, asked, places, emit_order=0)
         metrics = {**self._metrics(left, right, asked, ()), "idle_closed": len(asked.sources)}
         delta = Segment({}, {**self._numbers(), _ALL_LEFT: 1}) if len(asked.sources) else None
         return StreamEmission(rows, (), metrics, delta)
@@ -721,8 +719,8 @@ class AsOfJoinStream:
         asked.reasons[order] = reasons
         return places
 
-    def _rows(self, left: pa.Table, asked: Asked, places: NDArray[np.int64]) -> pa.Table:
-        """The output, in the order of emission."""
+    def _rows(self, left: pa.Table, asked: Asked, places: NDArray[np.int64], emit_order: int) -> pa.Table:
+        """The output, in the order of emission, with so many order columns of the causes."""
         config, sources, causes, reasons = self.config, asked.sources, asked.causes, asked.reasons
         present = places >= 0
         if not config.is_left:
@@ -738,8 +736,8 @@ class AsOfJoinStream:
         if config.with_reason:
             columns.append(REASON_NAMES.take(pa.array(reasons)))
             names.append("__reason")
-        if self._emit_order:
-            order, order_names = ordered(left, causes, self._emit_order)
+        if emit_order:
+            order, order_names = ordered(left, causes, emit_order)
             columns, names = [*columns, *order], [*names, *order_names]
         return table_of(columns, names, len(sources))
 
