@@ -102,6 +102,42 @@ class StateError(TemporalRuntimeError):
         text = f"segment {position} of {last} of the state of {place} is missing; restore an intact checkpoint"
         return cls("STATE.MISSING_SEGMENT", text)
 
+    @classmethod
+    def missing_batch(cls, place: str, batch: int, folder: str) -> StateError:
+        """Nothing in a folder of changelogs says that a micro-batch that was committed has run."""
+        text = f"the state of {place} in {folder} ends before micro-batch {batch}; restore an intact checkpoint"
+        return cls("STATE.MISSING_BATCH", text)
+
+    @classmethod
+    def missing_head(cls, place: str, path: str) -> StateError:
+        """Nothing says how far a task is that has had state."""
+        text = f"{path}, which says how far the state of {place} goes, is missing; restore an intact checkpoint"
+        return cls("STATE.MISSING_HEAD", text)
+
+    @classmethod
+    def corrupt_file(cls, place: str, path: str) -> StateError:
+        """A small file beside the segments of a changelog is not what was written."""
+        text = f"{path} of the state of {place} differs from what was written; restore an intact checkpoint"
+        return cls("STATE.CORRUPT_FILE", text)
+
+    @classmethod
+    def ahead(cls, place: str, found: int, batch: int) -> StateError:
+        """The state is that of a later micro-batch than the one that is run."""
+        text = (
+            f"the state of {place} is that of micro-batch {found}, and micro-batch {batch} is run: "
+            "the checkpoint around it is an older copy; restore both together"
+        )
+        return cls("STATE.AHEAD", text)
+
+    @classmethod
+    def cannot_write(cls, place: str, path: str, reason: str) -> StateError:
+        """A file of a changelog cannot be written."""
+        text = (
+            f"the state of {place} cannot be written to {path}: {reason}; nothing is lost: "
+            "make room there, or let this user write, and start the query again"
+        )
+        return cls("STATE.CANNOT_WRITE", text)
+
 
 class OperatorError(TemporalRuntimeError):
     """An operator's configuration or input cannot be answered.

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -215,7 +216,7 @@ def start_stream(
     starter = Starter(
         spark,
         made,
-        lambda tasks: statements_of(spark).live(made, tasks),
+        partial(statements_of(spark).live, made),
         preview=preview if is_preview and not is_remote(spark) else None,
         to_path="OUTPUT" in made.spans,
         waits=False,

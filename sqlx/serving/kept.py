@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -108,7 +109,7 @@ class KeptQueries:
         # OR REPLACE was meant once: from then on the query goes on.
         made = replace(made, replace=False, if_not_exists=False, tasks=facts["tasks"])
         owner = facts.get("owner")
-        Starter(session, made, lambda tasks: statements_of(session).live(made, tasks), owner=owner).start()
+        Starter(session, made, partial(statements_of(session).live, made), owner=owner).start()
 
 
 def _settings(spark: SparkSession, base: SparkSession) -> dict[str, str]:

@@ -22,7 +22,7 @@ from sqlx.sessions.stored import StoredHead, is_body, parameters_named, store, s
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
-from sqlx.spark.stream import LiveQuery, lower_stream, ready
+from sqlx.spark.stream import Keeping, LiveQuery, lower_stream, ready
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from udtf.spark.kept import Stateful
+    from udtf.stream.spec import ChangelogFolder
 
 
 #: Puts the values of parameters (``:name`` and ``?``) into a text as literals: every query cut out of it has them.
@@ -306,13 +307,15 @@ class SessionStatements:
             return compile_query(running.query, self._binder(portable), streaming=True)
         return compile_query(text, self._binder(portable), streaming=self._reads_live(text))
 
-    def live(self, statement: StreamingTable, tasks: int) -> LiveQuery:
-        """The query of a streaming statement, lowered to a live stream of that many tasks."""
+    def live(self, statement: StreamingTable, tasks: int, changelog: ChangelogFolder | None = None) -> LiveQuery:
+        """The query of a streaming statement, lowered to a live stream of that many tasks; see `lower_stream`."""
         binder = self._binder()
+        binder.changelog = changelog
         with carets_in(statement.text, statement.query_start):
             plan = compile_query(statement.query, binder, streaming=True)
             wanted = dict(statement.properties).get(PROPERTY)
-            return lower_stream(plan, self.spark, binder.live_frames, tasks, wanted)
+            keeping = Keeping(tasks, changelog=changelog)
+            return lower_stream(plan, self.spark, binder.live_frames, keeping, wanted)
 
     def _binder(self, portable: bool = False) -> SparkBinder:
         binder = SparkBinder(self.spark, self.catalog, portable)
@@ -327,7 +330,7 @@ class SessionStatements:
         """The fingerprint of a live query as it is now, and its operators."""
         binder = self._binder()
         lowered = lower_stream(
-            compile_query(query, binder, streaming=True), self.spark, binder.live_frames, tasks, strategy
+            compile_query(query, binder, streaming=True), self.spark, binder.live_frames, Keeping(tasks), strategy
         )
         return lowered.fingerprint, (*binder.stateful, *lowered.stateful)
 
@@ -412,7 +415,7 @@ class SessionStatements:
             raise UnsupportedError("UNSUPPORTED.STREAM_ON_SPARK", text, (tokens[0].start, tokens[0].end), what=what)
         binder = self._binder()
         plan = compile_query(text, binder, streaming=True)
-        live = lower_stream(plan, self.spark, binder.live_frames, configured_tasks(self.spark))
+        live = lower_stream(plan, self.spark, binder.live_frames, Keeping(configured_tasks(self.spark)))
         if live.late:
             raise UnsupportedError("UNSUPPORTED.LATE_TO_NEEDS_TABLE", text, late_span(text))
         notes = (*plan.notes, *ready(self.spark, live.conf))

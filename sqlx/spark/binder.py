@@ -24,7 +24,7 @@ from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Aggregation, Suppress, other_keys, reads_changes
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import query_frame
-from sqlx.spark.stream import Followed, LiveQuery, lower_stream, lower_updates
+from sqlx.spark.stream import Followed, Keeping, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, quoted
 from udtf.engine import engine_of
@@ -37,6 +37,8 @@ from udtf.stream.interleave import AT, LANE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from udtf.stream.spec import ChangelogFolder
 
 
 # Topics of Kafka read live: their records as they come, each with its place in its partition.
@@ -280,6 +282,8 @@ class SparkBinder:
         self.state: Callable[[str, str, Span], str] | None = None
         #: Operators in the queries behind the definitions that were read live.
         self.stateful: tuple[Stateful, ...] = ()
+        #: Where operators behind definitions keep their changelogs; None: in Spark's state store.
+        self.changelog: ChangelogFolder | None = None
         #: Of the function whose body is compiled; None where it is called, and any name may be one.
         self.parameters: frozenset[str] | None = frozenset()
 
@@ -345,10 +349,12 @@ class SparkBinder:
     def _run_live(self, entry: Entry, query: str) -> DataFrame | Followed:
         """A query behind a definition, as a stream; what changes as its updates."""
         binder = SparkBinder(self.spark, self.catalog, self.portable)
+        binder.changelog = self.changelog
         plan = compile_query(query, binder, streaming=True)
-        within, tasks = entry.name.replace("`", "").replace(".", "_"), configured_tasks(self.spark)
+        within = entry.name.replace("`", "").replace(".", "_")
+        keeping = Keeping(configured_tasks(self.spark), within, self.changelog)
         if not reads_changes(plan.root):
-            lowered = lower_stream(plan, self.spark, binder.live_frames, tasks, within=within)
+            lowered = lower_stream(plan, self.spark, binder.live_frames, keeping)
             self.stateful += (*binder.stateful, *lowered.stateful)
             return _without_late(lowered).frame
         if not entry.is_table:
@@ -361,7 +367,7 @@ class SparkBinder:
         if keys is not None:
             reason = f"a table that is derived from a table has its key: {keys}"
             raise NotLiveError(reason)
-        followed, lowered = lower_updates(plan, self.spark, binder.live_frames, tasks, within)
+        followed, lowered = lower_updates(plan, self.spark, binder.live_frames, keeping)
         self.stateful += (*binder.stateful, *lowered.stateful)
         _without_late(lowered)
         return followed

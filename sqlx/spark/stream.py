@@ -56,7 +56,7 @@ from udtf.spark.stream import HandedOver, Made, rows_of, stream_operator, unpack
 from udtf.spark.tasks import PARTITIONS, stream_conf
 from udtf.spark.updates import SIDES, changes, changes_at_once, left_updates, paired
 from udtf.stream.handover import Handover
-from udtf.stream.spec import CORRECTED_COUNTERS, COUNTERS, TABLE_COUNTERS, StreamSpec
+from udtf.stream.spec import CORRECTED_COUNTERS, COUNTERS, TABLE_COUNTERS, ChangelogFolder, StreamSpec
 
 # Refused rows of live operators on their way to the tables of LATE TO (semantics.md B7).
 
@@ -385,13 +385,23 @@ class Followed:
     order: RowOrder
 
 
+@dataclass(frozen=True)
+class Keeping:
+    """How the operators of a query keep their state.
+
+    Attributes:
+        tasks: units of state of each operator.
+        within: the definition behind which the query is, where it is: names of operators are unique in all of it.
+        changelog: where the state is; None: in Spark's state store.
+    """
+
+    tasks: int
+    within: str = ""
+    changelog: ChangelogFolder | None = None
+
+
 def lower_stream(
-    plan: Plan,
-    spark: SparkSession,
-    live: Mapping[str, DataFrame],
-    tasks: int,
-    strategy: str | None = None,
-    within: str = "",
+    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], keeping: Keeping, strategy: str | None = None
 ) -> LiveQuery:
     """Lower a live query.
 
@@ -399,28 +409,21 @@ def lower_stream(
         plan: the compiled query.
         spark: the session.
         live: the frame of each live source, by its name in the plan.
-        tasks: units of state of each operator.
+        keeping: how its operators keep their state.
         strategy: how windows are aggregated, 'exact' or 'native'; None is the session's setting, or what serves best.
-        within: the definition behind which the query is, where it is: names of operators are unique in all of it.
     """
-    return _lowering(plan, spark, live, tasks, strategy, within).lower()
+    return StreamLowering(plan, spark, dict(live), keeping, strategy).lower()
 
 
 def lower_updates(
-    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int, within: str
+    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], keeping: Keeping
 ) -> tuple[Followed, LiveQuery]:
     """Lower a query over tables that stands behind a definition; see `lower_stream`.
 
     Returns:
         its updates, and the query.
     """
-    return _lowering(plan, spark, live, tasks, None, within).lower_updates()
-
-
-def _lowering(
-    plan: Plan, spark: SparkSession, live: Mapping[str, DataFrame], tasks: int, strategy: str | None, within: str
-) -> StreamLowering:
-    return StreamLowering(plan, spark, dict(live), tasks, strategy or spark.conf.get(SETTING, None), within)
+    return StreamLowering(plan, spark, dict(live), keeping).lower_updates()
 
 
 class StreamLowering:
@@ -431,15 +434,16 @@ class StreamLowering:
         plan: Plan,
         spark: SparkSession,
         frames: dict[str, DataFrame],
-        tasks: int,
-        strategy: str | None,
-        within: str = "",
+        keeping: Keeping,
+        strategy: str | None = None,
     ) -> None:
-        self._prefix = f"{within}_" if within else ""
-        self.plan, self.spark, self.frames, self.tasks, self.strategy = plan, spark, frames, tasks, strategy
+        self._prefix = f"{keeping.within}_" if keeping.within else ""
+        self.plan, self.spark, self.frames = plan, spark, frames
+        self.tasks, self._changelog = keeping.tasks, keeping.changelog
+        self.strategy = strategy or spark.conf.get(SETTING, None)
         self.fat: dict[str, DataFrame] = {}
         self.waits: dict[str, StructType] = {}
-        self.fingerprints: list[str] = [f"TASKS {tasks}"]
+        self.fingerprints: list[str] = [f"TASKS {self.tasks}"]
         self.stateful: list[Stateful] = []
         self.handed_over: set[str] = set()
         self._is_followed = False
@@ -664,7 +668,7 @@ class StreamLowering:
         return None if idle_us is None else max(1, idle_us // 1000)
 
     def _spec(self, node: Operator) -> StreamSpec:
-        emit_order = self._emit_order(node)
+        emit_order, idle_ms = self._emit_order(node), self._idle_ms(node)
         tables = _kept_tables(node)
         is_one_table = node.keeps_table and len(node.inputs) == 1
         times: tuple[str, ...] = ("__time",) if is_one_table else ("__event_time", "__time")
@@ -683,7 +687,8 @@ class StreamLowering:
             order_columns=tuple(sum(1 for c in columns if is_order(c.name)) for columns in sources),
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
             n_keys=node.grouping_keys,
-            idle_ms=self._idle_ms(node),
+            changelog=self._changelog if idle_ms is None else None,  # Spark wakes up its own states only
+            idle_ms=idle_ms,
             counters=_counters(node),
             times=times,
             gives_updates=updates_in(node) is not None,

@@ -39,6 +39,8 @@ class Identity:
         location: where the table's files are; "" where the sink has none.
         meaning: what the names in the query mean; "" in a checkpoint that did not note it yet.
         operators: the end of the fingerprint, without the query around the operators; "" likewise.
+        state: where the state of its operators is, see `sqlx.streaming.backend`.
+        partitions: over how many partitions its tasks are spread, where Spark does not say it.
     """
 
     query: str
@@ -49,6 +51,8 @@ class Identity:
     location: str = ""
     meaning: str = ""
     operators: str = ""
+    state: str = "store"
+    partitions: int = 0
 
 
 def usual_checkpoint(spark: SparkSession, name: TableName) -> str:
@@ -95,9 +99,8 @@ class Checkpoint:
             facts = json.loads(text)
             found = facts["format"]
             if found == FORMAT:
-                later = {"meaning", "operators"}  # a checkpoint of before has not noted them
-                needed = {field.name: facts[field.name] for field in fields(Identity) if field.name not in later}
-                return Identity(**needed, **{name: facts.get(name, "") for name in later})
+                # A checkpoint of before has not noted all of it.
+                return Identity(**{field.name: facts[field.name] for field in fields(Identity) if field.name in facts})
         except (ValueError, KeyError, TypeError) as error:
             raise self._error("STREAMING.CHECKPOINT_CORRUPT", reason=f"{NOTE}: {error}") from error
         raise self._error("STREAMING.CHECKPOINT_FORMAT", found=found, known=FORMAT, product=facts.get("product", "?"))

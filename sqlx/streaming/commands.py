@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sqlx.spark.stream import LiveQuery
+    from udtf.stream.spec import ChangelogFolder
 
 
-#: From a statement and its number of TASKS to its query, lowered.
-Lower = Callable[[StreamingTable, int], "LiveQuery"]
+#: From a statement, its number of TASKS and where their changelogs are to its query, lowered.
+Lower = Callable[[StreamingTable, int, "ChangelogFolder | None"], "LiveQuery"]
 
 _LISTED = ("name", "status", "sink", "trigger", "started", "batches", "rows", "checkpoint", "id", "error")
 
@@ -43,7 +44,7 @@ def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[
         TemporalSqlError: it cannot be carried out.
     """
     if isinstance(statement, StreamingTable):
-        starter = Starter(spark, statement, lambda tasks: lower(statement, tasks))
+        starter = Starter(spark, statement, lambda tasks, changelog: lower(statement, tasks, changelog))
         starter.start()
         return None, tuple(starter.notes)
     if isinstance(statement, ShowQueries):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, UnsupportedError
 from sqlx.sql.definitions import QueryCommand, StreamingTable
+from sqlx.streaming.backend import CHANGELOG
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.failures import plain
 from sqlx.streaming.registry import queries_of
@@ -68,11 +69,13 @@ def rescale(spark: SparkSession, statement: QueryCommand, path: str = "") -> Mov
         spark, StreamingTable(statement.name, statement.text, {"NAME": statement.span}, "", 0), path
     )
     stored = checkpoint.stored()
-    before = None if stored is None else _partitions(spark, checkpoint)
+    before = None if stored is None else stored.partitions or _partitions(spark, checkpoint)
     if stored is None or before is None:
         raise BindError("STREAMING.NO_STATE", statement.text, statement.span, name=name.shown, suggestion="")
     _check_count(statement, stored)
-    if before == statement.partitions and not _is_unfinished(spark, checkpoint):
+    if stored.state != CHANGELOG or _has_store(checkpoint):
+        _check_moves(spark, statement)
+    if before == statement.partitions and (stored.state == CHANGELOG or not _is_unfinished(spark, checkpoint)):
         return Moved(stored.table, before, before, 0)
     began = time.monotonic()
     if running is None:
@@ -92,6 +95,11 @@ def _check_engine(spark: SparkSession, statement: QueryCommand) -> None:
     if is_remote(spark):
         what = "ALTER STREAMING QUERY: the protocol has no word for it"
         raise UnsupportedError("UNSUPPORTED.CONNECT", statement.text, whole, what=what)
+
+
+def _check_moves(spark: SparkSession, statement: QueryCommand) -> None:
+    """What Spark keeps itself, Spark has to move."""
+    whole = (0, len(statement.text.rstrip().rstrip(";")))
     if not engine_of(spark).moves_state:
         raise UnsupportedError("UNSUPPORTED.RESCALE", statement.text, whole, version=spark.version)
 
@@ -103,6 +111,10 @@ def _check_count(statement: QueryCommand, stored: Identity) -> None:
 
 
 def _move(spark: SparkSession, statement: QueryCommand, checkpoint: Checkpoint, stored: Identity) -> None:
+    if stored.state == CHANGELOG:  # a task's changelog is read by whoever has the task
+        checkpoint.write(replace(stored, partitions=statement.partitions))
+        if not _has_store(checkpoint):
+            return
     try:
         engine_of(spark).repartition(checkpoint.path, statement.partitions)
     except (PySparkException, Py4JJavaError) as error:
@@ -117,6 +129,10 @@ def _partitions(spark: SparkSession, checkpoint: Checkpoint) -> int | None:
     text = HadoopFolder(spark, f"{checkpoint.path}/offsets").read(str(last)) if last >= 0 else None
     lines = (text or "").splitlines()
     return int(json.loads(lines[1])["conf"][PARTITIONS]) if len(lines) > 1 else None
+
+
+def _has_store(checkpoint: Checkpoint) -> bool:
+    return "state" in checkpoint.folder.names()
 
 
 def _is_unfinished(spark: SparkSession, checkpoint: Checkpoint) -> bool:

@@ -17,6 +17,8 @@ from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
 from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
+from sqlx.streaming.backend import CHANGELOG, STORE, chosen, folder_for, is_on_one_machine, misfit
+from sqlx.streaming.backend import NOTE as BACKEND_NOTE
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from sqlx.spark.stream import LateOutput, LiveQuery
+    from udtf.stream.spec import ChangelogFolder
 
 
 # The tables of LATE TO: made if missing, and written under the batch id of the result.
@@ -215,6 +218,8 @@ def _same(batch: DataFrame) -> DataFrame:
     return batch
 
 
+#: From the number of TASKS and where their changelogs are to the query, lowered.
+Lowered = Callable[[int, "ChangelogFolder | None"], "LiveQuery"]
 #: Said when a query goes on whose text is another one.
 EDITED = "`{name}` goes on with another text around its operators: rows from now on are those of the new one."
 #: Formats whose columns go by their names, so that further ones may be added.
@@ -229,7 +234,7 @@ class Starter:
     Args:
         spark: the session.
         statement: what was written.
-        lower: from the number of TASKS to the query, lowered.
+        lower: the query, lowered to that many TASKS, and where their changelogs are (None: in Spark's state store).
         preview: a sink of the caller's own, in the place of the one that USING names.
         to_path: files go to the path in OPTIONS, without a table over them.
         waits: whether AVAILABLE NOW waits for the end.
@@ -238,7 +243,7 @@ class Starter:
 
     spark: SparkSession
     statement: StreamingTable
-    lower: Callable[[int], LiveQuery]
+    lower: Lowered
     preview: BatchSink | None = None
     to_path: bool = False
     waits: bool = True
@@ -247,6 +252,7 @@ class Starter:
     failures: list[Exception] = field(default_factory=list)
     is_new: bool = field(default=False, init=False)
     location: str = field(default="", init=False)
+    changelog: ChangelogFolder | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.name: TableName = qualified(self.spark, self.statement.name)
@@ -300,7 +306,8 @@ class Starter:
         return query
 
     def _lowered(self) -> LiveQuery:
-        live = self.lower(self.tasks)
+        self.changelog = self._changelog()
+        live = self.lower(self.tasks, self.changelog)
         self.notes += live.plan.notes
         if not live.frame.isStreaming:
             raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
@@ -310,6 +317,25 @@ class Starter:
         if self.is_upsert:
             check_upsert(self.statement, self.sink, live)
         return live
+
+    def _changelog(self) -> ChangelogFolder | None:
+        """Where the changelogs go; None is Spark's state store. A checkpoint stays with what it began with."""
+        asked, checkpoint = chosen(self.spark, self.statement.text), self._checkpoint()
+        stored = None if checkpoint is None or self.statement.replace else checkpoint.stored()
+        wanted = (
+            stored.state if stored is not None else asked or (CHANGELOG if is_on_one_machine(self.spark) else STORE)
+        )
+        if wanted == STORE:
+            return None
+        reason = misfit(self.spark, checkpoint, dict(self.statement.options))
+        if not reason:
+            assert checkpoint is not None, "said to fit"
+            return folder_for(self.spark, checkpoint, stored, self.tasks)
+        if stored is not None:
+            raise self._refused("STREAMING.STATE_ELSEWHERE", "CHECKPOINT", name=self.name.shown, reason=reason)
+        if asked is not None:
+            self.notes.append(BACKEND_NOTE.format(name=self.name.shown, reason=reason))
+        return None
 
     @property
     def tasks(self) -> int:
@@ -414,8 +440,11 @@ class Starter:
             location = stored.location if stored is not None else self.table.location
         meaning = meaning_of(SparkCatalog(self.spark), self.statement.query)
         sink = f"{self.sink.format} OPTIONS ({MODE_OPTION} 'upsert')" if self.is_upsert else self.sink.format
-        query, name = self.statement.query, self.name.shown
-        return Identity(query, live.fingerprint, self.tasks, name, sink, location, meaning, live.operators)
+        query, name, changelog = self.statement.query, self.name.shown, self.changelog
+        state, partitions = (STORE, 0) if changelog is None else (CHANGELOG, changelog.partitions)
+        return Identity(
+            query, live.fingerprint, self.tasks, name, sink, location, meaning, live.operators, state, partitions
+        )
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:
         """OR REPLACE: the table and the checkpoint go."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -11,10 +12,13 @@ from pyspark.errors import PySparkException
 from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.sql.definitions import StreamingTable
+from sqlx.streaming.backend import FOLDER, local_path
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.registry import queries_of
 from sqlx.streaming.tables import folder_of, qualified
-from udtf.spark.kept import ROWS, VERSIONS, reader_of
+from udtf.engine import engine_of, is_remote
+from udtf.spark.kept import ROWS, VERSIONS, kept_in_folder, reader_of
+from udtf.stream.folder_log import tasks_in
 from udtf.stream.log import Head
 
 if TYPE_CHECKING:
@@ -60,9 +64,7 @@ def state_of(spark: SparkSession, name: str, text: str, span: tuple[int, int], s
     if stored is None or not checkpoint.has_results:
         raise _unknown(spark, asked)
     wanted = _stateful_of(stored, stateful, asked)
-    frames = [
-        _rows(spark, checkpoint.path, operator, wanted, asked) for operator in _operators(spark, checkpoint.path, asked)
-    ]
+    frames = _in_store(spark, checkpoint, wanted, asked) + _in_folder(spark, checkpoint, wanted)
     rows = [frame for frame in frames if frame is not None]
     shown = reduce(lambda one, other: one.union(other), rows) if rows else spark.createDataFrame([], ROWS)
     return spark.sql(_RELATION.format(rows="{rows}"), rows=shown)
@@ -94,6 +96,32 @@ def _stateful_of(stored: Identity, stateful: StatefulOf, asked: StreamingTable) 
         if fingerprint == stored.fingerprint:
             return found
     raise RunError("STREAMING.STATE_OTHER", asked.text, asked.span("NAME"), name=stored.table)
+
+
+def _in_store(
+    spark: SparkSession, checkpoint: Checkpoint, wanted: Sequence[Stateful], asked: StreamingTable
+) -> list[DataFrame | None]:
+    """What is in Spark's state store, where anything is."""
+    if not (is_remote(spark) or "state" in checkpoint.folder.names()):
+        return []
+    numbers = _operators(spark, checkpoint.path, asked)
+    return [_rows(spark, checkpoint.path, number, wanted, asked) for number in numbers]
+
+
+def _in_folder(spark: SparkSession, checkpoint: Checkpoint, wanted: Sequence[Stateful]) -> list[DataFrame | None]:
+    """What is in changelogs beside the checkpoint, where any are."""
+    path = local_path(checkpoint.path)
+    if path is None or is_remote(spark):
+        return []
+    folder = f"{path}/{FOLDER}"
+    frames: list[DataFrame | None] = []
+    for one in wanted:
+        tasks = tasks_in(Path(folder, one.spec.operator))
+        if tasks:
+            frame = spark.createDataFrame([(task,) for task in tasks], "task INT")
+            read = partial(kept_in_folder, one, folder, checkpoint.last_batch)
+            frames.append(engine_of(spark).live_rows(frame, read, ROWS))
+    return frames
 
 
 def _operators(spark: SparkSession, path: str, asked: StreamingTable) -> list[int]:

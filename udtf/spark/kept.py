@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.records import WHOLE
-from udtf.spark.stream import StateStoreLog
+from udtf.spark.store import StateStoreLog
 from udtf.spark.tasks import slots
 from udtf.state.snapshot import opened
+from udtf.stream.folder_log import OperatorFolder
 from udtf.stream.history import checked_head, restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from udtf.logic import Segment
+    from udtf.stream.log import Log
     from udtf.stream.spec import StreamSpec
 
 #: What a worker gives out, as Spark names it; `place` is the row's among those of its task.
@@ -82,11 +85,37 @@ def kept_rows(stateful: Stateful, entries: pa.Table) -> pa.Table:
     Raises:
         StateError: the changelog belongs to another query, or cannot be read.
     """
-    spec = stateful.spec
-    task = slots(spec.tasks).index(entries["slot"][0].as_py())
-    place = f"operator {spec.operator}, task {task}"
+    task = slots(stateful.spec.tasks).index(entries["slot"][0].as_py())
+    place = f"operator {stateful.spec.operator}, task {task}"
     numbers = entries["number"].to_pylist()
     log = _Entries(place, dict(zip(numbers, entries["data"].to_pylist(), strict=True)))
+    return _rows_of(stateful, task, log, place)
+
+
+def kept_in_folder(
+    stateful: Stateful, folder: str, batch: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The same of tasks whose changelogs are in a folder.
+
+    Args:
+        stateful: their operator.
+        folder: of the query's changelogs.
+        batch: the last micro-batch that was committed, or a later one.
+        batches: the numbers of the tasks.
+
+    Raises:
+        StateError: a changelog belongs to another query, or cannot be read.
+    """
+    place = f"operator {stateful.spec.operator}"
+    operator = OperatorFolder(Path(folder, stateful.spec.operator), batch + 1, place)
+    for tasks in batches:
+        for task in tasks.column(0).to_pylist():
+            log = operator.of(task, is_followed=False)
+            yield from _rows_of(stateful, task, log, f"{place}, task {task}").to_batches()
+
+
+def _rows_of(stateful: Stateful, task: int, log: Log, place: str) -> pa.Table:
+    spec = stateful.spec
     logic = restore(spec.make_logic, log, checked_head(log, spec.belongs_to, place), None, place).logic
     tables = list(_shown(stateful, task, logic.snapshot()))
     return pa.concat_tables(tables) if tables else _SCHEMA.empty_table()

@@ -85,15 +85,20 @@ def _encoded(name: str, column: pa.Array) -> pa.Array:
 
 def to_blob(batches: Sequence[pa.RecordBatch]) -> bytes:
     """Arrow IPC; not compressed, since engines compress what they move."""
+    blob: bytes = to_buffer(batches).to_pybytes()
+    return blob
+
+
+def to_buffer(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+    """The same in Arrow's own memory."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    blob: bytes = sink.getvalue().to_pybytes()
-    return blob
+    return sink.getvalue()
 
 
-def from_blob(blob: bytes) -> pa.Table:
+def from_blob(blob: bytes | pa.Buffer) -> pa.Table:
     """The rows of a blob."""
     with pa.ipc.open_stream(blob) as reader:
         return reader.read_all()

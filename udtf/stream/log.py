@@ -8,6 +8,7 @@ Why so: docs/design/20261121_streaming_state.md.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Iterator
@@ -77,15 +78,26 @@ class Head:
         outgrown = max(self.snapshot_bytes, _LEAST_TAIL_BYTES) * (1 + (task % 8) / 8)
         return self.tail_bytes > outgrown or self.position - self.first >= _MOST_DELTAS + task % 8
 
-    def next_stamp(self, is_snapshot: bool) -> Stamp:
-        """The stamp of the segment that comes next."""
-        return Stamp(self.position + 1, is_snapshot, secrets.token_hex(8), self.token, owner_of(self.fingerprint))
+    def next_stamp(self, is_snapshot: bool, digest: bytes = b"") -> Stamp:
+        """The stamp of the segment that comes next.
+
+        Args:
+            is_snapshot: what it will be.
+            digest: of the rows of the micro-batch: the same rows after the same history make the same history, whoever
+                writes it; b"" is unknown.
+        """
+        token = _token_after(self.token, digest) if digest else secrets.token_hex(8)
+        return Stamp(self.position + 1, is_snapshot, token, self.token, owner_of(self.fingerprint))
 
     def after(self, stamp: Stamp, size: int) -> Head:
         """The head once that segment is in the log."""
         if stamp.is_snapshot:
             return Head(stamp.position, stamp.token, self.fingerprint, FORMAT, stamp.position, size, 0)
         return replace(self, position=stamp.position, token=stamp.token, tail_bytes=self.tail_bytes + size)
+
+
+def _token_after(token: str, digest: bytes) -> str:
+    return hashlib.blake2b(digest, key=token.encode(), digest_size=8).hexdigest()
 
 
 class Log(Protocol):

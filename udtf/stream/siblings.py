@@ -10,7 +10,6 @@ Why so: docs/design/20261123_siblings.md.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import socket
@@ -27,13 +26,11 @@ import pyarrow as pa
 
 from udtf.logic import StreamEmission
 from udtf.stream.asked import Answer, Asked
-from udtf.stream.blobs import from_blob, to_blob
+from udtf.stream.blobs import from_blob, to_buffer
 from udtf.stream.log import Head
+from udtf.stream.shared_parts import receive, send
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from multiprocessing.connection import Connection
-
     from udtf.stream.asked import CacheKey
 
 _log = logging.getLogger("sqlx")
@@ -65,7 +62,7 @@ class Siblings:
     _name: str = ""
     _listener: socket.socket | None = None
     _has: dict[CacheKey, Answers] = field(default_factory=dict)
-    _open: dict[str, Connection] = field(default_factory=dict)
+    _open: dict[str, socket.socket] = field(default_factory=dict)
 
     def announce(self, key: CacheKey, answers: Answers) -> None:
         """Say that this process has a task's state."""
@@ -110,11 +107,15 @@ class Siblings:
         assert self.folder is not None, "asked only where there is one"
         return self.folder / hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
 
-    def _connected(self, name: str) -> Connection:
+    def _connected(self, name: str) -> socket.socket:
         if name not in self._open:
             line = socket.socket(socket.AF_UNIX)
-            line.connect(self._socket_of(name))
-            self._open[name] = _as_connection(line)
+            try:
+                line.connect(self._socket_of(name))
+            except OSError:
+                line.close()
+                raise
+            self._open[name] = line
         return self._open[name]
 
     def _socket_of(self, name: str) -> str:
@@ -131,6 +132,11 @@ class Siblings:
             with suppress(OSError):  # wakes up who waits for a call
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
+
+    def __del__(self) -> None:
+        """Leave no line open."""
+        while self._open:
+            self._open.popitem()[1].close()
 
     # answering
 
@@ -156,14 +162,13 @@ class Siblings:
                 line, _ = listener.accept()
             except OSError:
                 return
-            connection = _as_connection(line)
-            threading.Thread(target=self._serve, args=(connection,), name="sqlx sibling", daemon=True).start()
+            threading.Thread(target=self._serve, args=(line,), name="sqlx sibling", daemon=True).start()
 
-    def _serve(self, connection: Connection) -> None:
-        with suppress(OSError, EOFError), connection:
+    def _serve(self, line: socket.socket) -> None:
+        with suppress(OSError, EOFError), line:
             while True:
-                asked = _read_asked(connection)
-                _send(connection, *_answer_parts(self._answered(asked)))
+                asked = _read_asked(*receive(line))
+                send(line, *_answer_parts(self._answered(asked)))
 
     def _answered(self, asked: Asked) -> Answer | bytes | None:
         answers = self._has.get(asked.key)
@@ -221,41 +226,20 @@ def _lives(process: str) -> bool:
     return True
 
 
-def _as_connection(line: socket.socket) -> Connection:
-    from multiprocessing.connection import Connection
-
-    return Connection(line.detach())
-
-
-# What goes through a socket: a description as JSON, then the parts that it counts.
-
-
-def _send(connection: Connection, description: dict[str, Any], parts: Sequence[bytes] = ()) -> None:
-    connection.send_bytes(json.dumps({**description, "parts": len(parts)}).encode())
-    for part in parts:
-        connection.send_bytes(part)
-
-
-def _receive(connection: Connection) -> tuple[dict[str, Any], list[bytes]]:
-    description = json.loads(connection.recv_bytes())
-    return description, [connection.recv_bytes() for _ in range(description["parts"])]
-
-
-def _exchange(connection: Connection, asked: Asked) -> tuple[dict[str, Any], list[bytes]]:
+def _exchange(line: socket.socket, asked: Asked) -> tuple[dict[str, Any], list[pa.Buffer]]:
     digest = asked.digest.hex()
     described = {"key": asked.key, "head": asdict(asked.head), "digest": digest, "idle": asked.is_idle}
-    _send(connection, described, [_blob(table) for table in asked.inputs])
-    return _receive(connection)
+    send(line, described, [_blob(table) for table in asked.inputs])
+    return receive(line)
 
 
-def _read_asked(connection: Connection) -> Asked:
-    found, parts = _receive(connection)
+def _read_asked(found: dict[str, Any], parts: list[pa.Buffer]) -> Asked:
     query, operator, task = found["key"]
     inputs = tuple(from_blob(part) for part in parts)
     return Asked((query, operator, task), Head(**found["head"]), inputs, bytes.fromhex(found["digest"]), found["idle"])
 
 
-def _answer_parts(found: Answer | bytes | None) -> tuple[dict[str, Any], list[bytes]]:
+def _answer_parts(found: Answer | bytes | None) -> tuple[dict[str, Any], list[bytes | pa.Buffer]]:
     if found is None:
         return _GONE, []
     if isinstance(found, bytes):
@@ -265,16 +249,16 @@ def _answer_parts(found: Answer | bytes | None) -> tuple[dict[str, Any], list[by
     return described, [found.segment, *(_blob(table) for table in (emission.rows, *emission.late))]
 
 
-def _read_answer(found: tuple[dict[str, Any], list[bytes]]) -> Answer | bytes | None:
+def _read_answer(found: tuple[dict[str, Any], list[pa.Buffer]]) -> Answer | bytes | None:
     described, parts = found
     if described["kind"] == "gone":
         return None
     if described["kind"] == "moved":
-        return parts[0]
+        return bytes(parts[0])
     rows, *late = (from_blob(part) for part in parts[1:])
     emission = StreamEmission(rows, tuple(late), described["metrics"], None)
-    return Answer(Head(**described["head"]), parts[0], emission)
+    return Answer(Head(**described["head"]), bytes(parts[0]), emission)
 
 
-def _blob(table: pa.Table) -> bytes:
-    return to_blob(table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)])
+def _blob(table: pa.Table) -> pa.Buffer:
+    return to_buffer(table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)])

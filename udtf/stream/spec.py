@@ -63,6 +63,19 @@ MAXIMA: Final = METRIC_MAXIMA | {"max_event_time"}
 
 
 @dataclass(frozen=True)
+class ChangelogFolder:
+    """Where the tasks of a query keep their changelogs, in the place of an engine's state store.
+
+    Attributes:
+        path: a folder that the driver and all workers see.
+        partitions: over how many partitions the tasks are spread.
+    """
+
+    path: str
+    partitions: int
+
+
+@dataclass(frozen=True)
 class StreamSpec:
     """One live operator.
 
@@ -79,6 +92,7 @@ class StreamSpec:
         counters: what it counts.
         hands_over: its rows go straight to the next operator; None: Spark reads them.
         shows: the columns of its rows that travel; None: all.
+        changelog: where the state is; None: in the engine's state store.
         idle_ms: after how long without rows a task gives out what is open, in wall clock; None is never.
     """
 
@@ -96,6 +110,7 @@ class StreamSpec:
     gives_updates: bool = False
     hands_over: Handover | None = None
     shows: tuple[str, ...] | None = None
+    changelog: ChangelogFolder | None = None
 
     @property
     def belongs_to(self) -> str:

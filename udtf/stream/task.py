@@ -165,7 +165,7 @@ def _answer(logic: StreamLogic, asked: Asked, emission: StreamEmission) -> Answe
     if emission.delta is None:
         return Answer(asked.head, b"", emission)
     is_snapshot = asked.head.wants_snapshot(asked.key[-1])
-    stamp = asked.head.next_stamp(is_snapshot)
+    stamp = asked.head.next_stamp(is_snapshot, asked.digest)
     segment = seal(stamp, logic.snapshot() if is_snapshot else emission.delta)
     return Answer(asked.head.after(stamp, len(segment)), segment, emission)
 

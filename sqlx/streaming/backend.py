@@ -1,0 +1,77 @@
+"""Where a streaming table keeps the state of its operators: Spark's state store, or changelogs beside the checkpoint.
+
+Why so: docs/design/20261125_changelog_folder.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from sqlx.errors import BindError
+from udtf.engine import is_remote
+from udtf.spark.tasks import PARTITIONS, stream_conf
+from udtf.stream.spec import ChangelogFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sqlx.streaming.checkpoint import Checkpoint, Identity
+
+SETTING: Final = "sqlx.state_backend"
+STORE, CHANGELOG = "store", "changelog"
+#: The folder of a checkpoint that has the changelogs.
+FOLDER: Final = "changelog"
+#: Said where the setting asks for what cannot be.
+NOTE: Final = "`{name}` keeps its state in Spark's state store, not as a changelog: {reason}."
+_ASYNC: Final = "asyncprogresstrackingenabled"
+
+
+def chosen(spark: SparkSession, text: str) -> str | None:
+    """What the session's setting asks for; None where it says nothing.
+
+    Raises:
+        BindError: there is no such place.
+    """
+    found = str(spark.conf.get(SETTING, "") or "").strip().lower()
+    if found not in ("", STORE, CHANGELOG):
+        raise BindError("STREAMING.STATE_BACKEND", text, (0, len(text.rstrip())), found=found, setting=SETTING)
+    return found or None
+
+
+def misfit(spark: SparkSession, checkpoint: Checkpoint | None, options: dict[str, str]) -> str:
+    """Why a query cannot keep its state as changelogs; "" where it can."""
+    if is_remote(spark):
+        return "over Spark Connect nobody can say that the workers see the folder of the checkpoint"
+    if checkpoint is None:
+        return "it has no checkpoint"
+    if local_path(checkpoint.path) is None:
+        return f"workers write it as files of a disk, and the checkpoint is in {checkpoint.folder.shown}"
+    if any(name.lower() == _ASYNC for name in options):
+        return "it begins micro-batches before the ones before them are committed (asyncProgressTrackingEnabled)"
+    return ""
+
+
+def folder_for(spark: SparkSession, checkpoint: Checkpoint, stored: Identity | None, tasks: int) -> ChangelogFolder:
+    """Where its changelogs are, and over how many partitions its tasks are spread."""
+    path = local_path(checkpoint.path)
+    assert path is not None, "said to fit"
+    count = stored.partitions if stored is not None and stored.partitions else None
+    return ChangelogFolder(f"{path}/{FOLDER}", count or int(stream_conf(spark, tasks)[PARTITIONS]))
+
+
+def is_on_one_machine(spark: SparkSession) -> bool:
+    """Whether the workers are where the driver is: a task then meets a worker that has its state."""
+    return str(spark.conf.get("spark.master", None) or "local").startswith("local")
+
+
+def local_path(path: str) -> str | None:
+    """The path of a folder on a disk; None where it is elsewhere.
+
+    >>> local_path("file:/tmp/a%20b"), local_path("/tmp/a"), local_path("hdfs://one/tmp")
+    ('/tmp/a b', '/tmp/a', None)
+    """
+    found = urlsplit(path)
+    if found.scheme == "file":
+        return unquote(found.path)
+    return path if not found.scheme else None

@@ -1,0 +1,106 @@
+"""The fat rows of live operators: what a task gets of a micro-batch, and what it answers, as few rows with blobs."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from udtf.spark.tasks import slots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from udtf.logic import StreamEmission
+    from udtf.stream.spec import StreamSpec
+
+#: The columns of rows on their way to a task, of its answers, and of answers that go straight to another operator.
+PACKED: Final = "slot int, side int, partition int, number int, blob binary"
+ANSWERED: Final = "task int, kind string, blob binary, counters array<bigint>"
+HANDED_OVER: Final = f"{ANSWERED}, slot int, number int"
+#: Side, source partition, number within it, blob.
+Packed = tuple[int, int, int, Any]
+#: Local properties that Spark sets for the tasks of a streaming query.
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+
+
+def inputs_of(packed: Sequence[Packed], schemas: Sequence[StructType]) -> list[pa.Table]:
+    """The rows of each input of a task, from its blobs in their order."""
+    from udtf.spark.arrow_types import arrow_schema
+    from udtf.stream.blobs import unpack
+
+    return [
+        unpack((blob for found, _, _, blob in packed if found == side), arrow_schema(schema))
+        for side, schema in enumerate(schemas)
+    ]
+
+
+def digest_of(packed: Sequence[Packed]) -> bytes:
+    """Of all rows of a task and their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for side, _, _, blob in packed:
+        digest.update(b"%d %d " % (side, len(blob)))
+        digest.update(blob)
+    return digest.digest()
+
+
+def query_id() -> str:
+    """Of the query that this worker runs a task of, as far as the engine says."""
+    return _property(_QUERY_ID)
+
+
+def batch_id() -> int:
+    """The number of its micro-batch."""
+    return int(_property(_BATCH_ID))
+
+
+def _property(name: str) -> str:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return (context.getLocalProperty(name) if context else None) or ""
+
+
+class Fat(NamedTuple):
+    """A row of an answer; the metrics have no blob."""
+
+    kind: str
+    blob: bytes | None
+    slot: int | None = None
+    number: int | None = None
+
+
+def answered(emission: StreamEmission, spec: StreamSpec) -> Iterator[list[Fat]]:
+    """The fat rows of one task, the metrics first; in several runs where one would be too large."""
+    from udtf.stream.blobs import MOST_BLOB_BYTES
+
+    held: list[Fat] = [Fat("metrics", None)]
+    size = 0
+    for row in _blobs(emission, spec):
+        if size + len(row.blob or b"") > MOST_BLOB_BYTES:
+            yield held
+            held, size = [], 0
+        held.append(row)
+        size += len(row.blob or b"")
+    yield held
+
+
+def _blobs(emission: StreamEmission, spec: StreamSpec) -> Iterator[Fat]:
+    from udtf.stream.blobs import to_blobs
+
+    if spec.hands_over is None:
+        yield from (Fat("rows", blob) for blob in to_blobs(emission.rows))
+    else:
+        slot_of = slots(spec.hands_over.tasks)
+        for number, (task, blob) in enumerate(spec.hands_over.packed(emission.rows)):
+            yield Fat("rows", blob, slot_of[task], number)
+    for side, late in enumerate(emission.late):
+        yield from (Fat(f"late{side}", blob) for blob in to_blobs(late))
+
+
+def counters_of(emission: StreamEmission, names: Sequence[str]) -> list[int | None]:
+    """In the order of the names; only the event time can be unknown."""
+    return [emission.metrics.get(name, None if name == "max_event_time" else 0) for name in names]
