@@ -132,10 +132,7 @@ class StateError(TemporalRuntimeError):
     @classmethod
     def cannot_write(cls, place: str, path: str, reason: str) -> StateError:
         """A file of a changelog cannot be written."""
-        text = (
-            f"the state of {place} cannot be written to {path}: {reason}; nothing is lost: "
-            "make room there, or let this user write, and start the query again"
-        )
+        text = f"the state of {place} cannot be written to {path}: {reason}; nothing is lost"
         return cls("STATE.CANNOT_WRITE", text)
 
 

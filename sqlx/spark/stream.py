@@ -412,7 +412,7 @@ def lower_stream(
         keeping: how its operators keep their state.
         strategy: how windows are aggregated, 'exact' or 'native'; None is the session's setting, or what serves best.
     """
-    return StreamLowering(plan, spark, dict(live), keeping, strategy).lower()
+    return StreamLowering(plan, spark, dict(live), keeping, strategy or spark.conf.get(SETTING, None)).lower()
 
 
 def lower_updates(
@@ -423,7 +423,7 @@ def lower_updates(
     Returns:
         its updates, and the query.
     """
-    return StreamLowering(plan, spark, dict(live), keeping).lower_updates()
+    return StreamLowering(plan, spark, dict(live), keeping, spark.conf.get(SETTING, None)).lower_updates()
 
 
 class StreamLowering:
@@ -435,12 +435,11 @@ class StreamLowering:
         spark: SparkSession,
         frames: dict[str, DataFrame],
         keeping: Keeping,
-        strategy: str | None = None,
+        strategy: str | None,
     ) -> None:
         self._prefix = f"{keeping.within}_" if keeping.within else ""
-        self.plan, self.spark, self.frames = plan, spark, frames
+        self.plan, self.spark, self.frames, self.strategy = plan, spark, frames, strategy
         self.tasks, self._changelog = keeping.tasks, keeping.changelog
-        self.strategy = strategy or spark.conf.get(SETTING, None)
         self.fat: dict[str, DataFrame] = {}
         self.waits: dict[str, StructType] = {}
         self.fingerprints: list[str] = [f"TASKS {self.tasks}"]

@@ -24,6 +24,8 @@ STORE, CHANGELOG = "store", "changelog"
 FOLDER: Final = "changelog"
 #: Said where the setting asks for what cannot be.
 NOTE: Final = "`{name}` keeps its state in Spark's state store, not as a changelog: {reason}."
+#: Spark sees no state in such a query, and may plan each micro-batch anew while it runs: partitions have to stay.
+UNCHANGED_PLAN: Final = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
 _ASYNC: Final = "asyncprogresstrackingenabled"
 
 

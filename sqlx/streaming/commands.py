@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts
@@ -15,6 +16,7 @@ from sqlx.streaming.registry import Registry, RunningQuery, queries_of
 from sqlx.streaming.rescale import rescale
 from sqlx.streaming.start import Starter
 from sqlx.streaming.tables import qualified
+from udtf.stream.folder_log import notes_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 #: From a statement, its number of TASKS and where their changelogs are to its query, lowered.
 Lower = Callable[[StreamingTable, int, "ChangelogFolder | None"], "LiveQuery"]
 
+#: How a worker came by the state of a task, in words.
+CAME_BY = {
+    "cache": "from memory",
+    "sibling": "from the memory of another worker",
+    "tail": "from memory and the tail of the changelog",
+    "snapshot": "from the changelog",
+    "nothing": "new",
+}
 _LISTED = ("name", "status", "sink", "trigger", "started", "batches", "rows", "checkpoint", "id", "error")
 
 
@@ -93,7 +103,20 @@ def _described(query: RunningQuery) -> Iterable[tuple[str, str | None]]:
         yield "owner", query.owner
     error = query.error()
     yield "error", None if error is None else str(error)
+    yield "state", query.changelog or "Spark's state store"
     yield from totals.lines()
+    yield from _tasks(query)
+
+
+def _tasks(query: RunningQuery) -> Iterable[tuple[str, str]]:
+    """Each task whose changelog is a folder: what it keeps, who had it last, and how that one came by its state."""
+    if not query.changelog:
+        return
+    for operator in sorted(totals for totals in query.totals.observed):
+        for task, note in notes_in(Path(query.changelog, operator), operator).items():
+            kept = f"{note['rows']} rows, {note['bytes']} bytes"
+            came_by = f"{CAME_BY.get(note['restored'], note['restored'])}, {note['restore_us'] / 1000:.0f} ms"
+            yield f"{operator}.{task}", f"{kept}, worker {note['worker']}, {came_by}, micro-batch {note['batch']}"
 
 
 def rows_sql(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:

@@ -11,6 +11,7 @@ _RECORD = re.compile(r"\[KAFKA\.MALFORMED_RECORD\] (topic \S+ partition \d+ offs
 _STACK = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$", re.MULTILINE)
 _PYTHON_STACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
 _HINTS = {
+    "STATE.CANNOT_WRITE": "Make room there, or let this user write, and start the query again: it goes on from there.",
     "STATE.OTHER_QUERY": "Name another CHECKPOINT, or start anew with CREATE OR REPLACE STREAMING TABLE.",
     "OPERATOR": "Change the query, or the rows that it reads.",
     "STATE": "Restore the checkpoint from a copy, or start anew with CREATE OR REPLACE STREAMING TABLE.",

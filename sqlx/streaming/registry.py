@@ -85,7 +85,9 @@ class Totals:
                 sum(int(operator.get(name, 0)) for operator in operators)
                 for name in ("numRowsTotal", "memoryUsedBytes")
             )
-            self.partitions = max((int(one.get("numShufflePartitions", 0)) for one in operators), default=0)
+            self.partitions = max(
+                (int(one.get("numShufflePartitions", 0)) for one in operators), default=self.partitions
+            )
             for name, counted in progress.get("observedMetrics", {}).items():
                 self._add(self.observed.setdefault(name, {}), counted)
 
@@ -194,6 +196,7 @@ class RunningQuery:
         was_stopped: whether somebody asked it to stop.
         owner: the user of a server who started it.
         start_again: starts what was stopped, from its checkpoint.
+        changelog: where its state is; "" is Spark's state store.
     """
 
     name: str
@@ -209,6 +212,7 @@ class RunningQuery:
     was_stopped: bool = False
     owner: str | None = None
     start_again: Callable[[], RunningQuery | None] = lambda: None
+    changelog: str = ""
 
     @cached_property
     def id(self) -> str:

@@ -17,7 +17,7 @@ from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
 from sqlx.spark.binder import check_path
 from sqlx.sql.definitions import StreamingTable
 from sqlx.sql.parser import late_span
-from sqlx.streaming.backend import CHANGELOG, STORE, chosen, folder_for, is_on_one_machine, misfit
+from sqlx.streaming.backend import CHANGELOG, STORE, UNCHANGED_PLAN, chosen, folder_for, is_on_one_machine, misfit
 from sqlx.streaming.backend import NOTE as BACKEND_NOTE
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
@@ -495,7 +495,7 @@ class Starter:
     def _run(self, live: LiveQuery, checkpoint: Checkpoint | None) -> RunningQuery:
         outputs = late_outputs(self, live, checkpoint)
         listen(self.spark)
-        with settings(self.spark, live.conf):
+        with settings(self.spark, {**live.conf, **(UNCHANGED_PLAN if self.changelog is not None else {})}):
             try:
                 query = begin(self, live, outputs, checkpoint)
             except TemporalSqlError:
@@ -512,6 +512,8 @@ class Starter:
             failures=self.failures,
             tables=(*([self.name.quoted] if self.sink.kind == "files" else []), *(late.table for late in outputs)),
         )
+        if self.changelog is not None:
+            running.changelog, running.totals.partitions = self.changelog.path, self.changelog.partitions
         queries = queries_of(self.spark)
         running.owner = self.owner or queries.user_of(self.spark)
         running.start_again = replace(self, statement=replace(self.statement, replace=False), owner=running.owner).start

@@ -36,6 +36,8 @@ FOUND_BY_SPARK = {
     "STREAMING.RESCALE": {"name": "t", "reason": "its last micro-batch failed."},
     "STREAMING.ROWS_CHANGE": {"format": "parquet", "reason": "Spark's words."},
     "STREAMING.SINK": {"format": "csv", "name": "t", "reason": "no maps"},
+    "STREAMING.STATE_BACKEND": {"found": "rocksdb", "setting": "sqlx.state_backend"},
+    "STREAMING.STATE_ELSEWHERE": {"name": "t", "reason": "it has no checkpoint"},
     "STREAMING.STATE_OTHER": {"name": "t"},
     "STREAMING.TABLE_EXISTS": {"name": "t"},
     "STREAMING.UNFINISHED_RESCALE": {"name": "t", "reason": "Retry."},

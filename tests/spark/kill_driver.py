@@ -1,8 +1,8 @@
 """The process that is killed: one streaming table over folders of Parquet files, from its checkpoint on.
 
-``python kill_driver.py FOLDER [now] [upsert=FORMAT] [slow]``: ``now`` reads what is there and ends; ``upsert`` applies
+``python kill_driver.py FOLDER [now] [upsert=FORMAT] [slow] [store]``: ``now`` reads what is there and ends; ``upsert`` applies
 the changes of groups to a table of that format, in the place of a join whose rows are added; ``slow`` keeps its tables
-and checkpoint on a file system that renames by copying. It prints READY when its query runs.
+and checkpoint on a file system that renames by copying; ``store`` keeps its state in Spark's store. It prints READY when its query runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GROUPS = (
 )
 
 
-def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False) -> None:
+def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False, store: bool = False) -> None:
     """Run the query until it ends, or this process does."""
     kept = f"slow://{folder}" if slow else str(folder)
     conf = {
@@ -46,6 +46,8 @@ def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False) -> No
     if slow:
         (folder / "classes").mkdir(exist_ok=True)
         conf |= slow_conf(folder / "classes")
+    if store:
+        conf["sqlx.state_backend"] = "store"
     if upsert in ("delta", "iceberg"):
         conf["sqlx.connectors"] = upsert
     # One task at a time, since each life starts its own workers: of two partitions one has written its state when the
@@ -64,4 +66,5 @@ def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False) -> No
 if __name__ == "__main__":
     formats = [given.partition("=")[2] for given in sys.argv[2:] if given.startswith("upsert=")]
     given = sys.argv[2:]
-    main(Path(sys.argv[1]), now="now" in given, upsert=formats[0] if formats else "", slow="slow" in given)
+    upserted = formats[0] if formats else ""
+    main(Path(sys.argv[1]), now="now" in given, upsert=upserted, slow="slow" in given, store="store" in given)

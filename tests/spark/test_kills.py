@@ -120,6 +120,7 @@ def _clean_session() -> None:
     [
         pytest.param(_WORKERS_A_LIFE + 1, (), id=str(_WORKERS_A_LIFE + 1)),
         pytest.param(20, (), marks=pytest.mark.full, id="20"),
+        pytest.param(20, ("store",), marks=pytest.mark.full, id="20 with the state in Spark's store"),
         pytest.param(20, ("slow",), marks=[pytest.mark.full, needs_javac], id="20 where renames copy"),
     ],
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = since((4, 2), "offline repartition of state")
 NOW = "TRIGGER (AVAILABLE NOW)"
+BACKEND = "sqlx.state_backend"
 QUERIES = {
     "join": "SELECT o.id, r.rate FROM rs_orders o LEFT JOIN rs_rates r AS OF o.ts ON o.ccy = r.ccy"
     " GRACE PERIOD INTERVAL 1 MINUTE",
@@ -29,6 +30,14 @@ QUERIES = {
     " GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL",
 }
 CURRENCIES = ("EUR", "USD", "CHF", "GBP", "SEK", "NOK")
+
+
+@pytest.fixture(autouse=True)
+def in_store(spark: SparkSession) -> Iterator[None]:
+    """Spark keeps the state, and has to move it."""
+    spark.conf.set(BACKEND, "store")
+    yield
+    spark.conf.unset(BACKEND)
 
 
 @pytest.fixture
@@ -88,6 +97,17 @@ def test_answers_are_those_of_a_query_that_was_left_alone(recorded: SparkSession
     assert len(rows(recorded, "rs_moved")) == {"join": 18, "once": 6, "windows": 12}[name]
     described = {row[0]: row[1] for row in recorded.sql("DESCRIBE STREAMING QUERY rs_moved").collect()}
     assert described["partitions"] == "1"
+
+
+@pytest.mark.parametrize("name", ["join", "windows"])
+def test_a_changelog_is_read_by_whoever_has_the_task(recorded: SparkSession, name: str) -> None:
+    recorded.conf.set(BACKEND, "changelog")
+    test_answers_are_those_of_a_query_that_was_left_alone(recorded, name)
+
+
+def test_a_running_query_with_a_changelog_goes_on_by_itself(recorded: SparkSession) -> None:
+    recorded.conf.set(BACKEND, "changelog")
+    test_a_running_query_goes_on_by_itself(recorded)
 
 
 def test_a_running_query_goes_on_by_itself(recorded: SparkSession) -> None:

@@ -267,7 +267,7 @@ def start_with_late_rows(
     assert isinstance(statement, StreamingTable)
     schema = StructType([StructField("id", LongType()), StructField("_reason", StringType())])
     frame = spark.sql("SELECT id FROM st_source")
-    Starter(spark, statement, lambda _tasks: WithLateRows(frame, (LateRows(table, schema),))).start()
+    Starter(spark, statement, lambda *_: WithLateRows(frame, (LateRows(table, schema),))).start()
 
 
 def test_late_rows_go_to_a_table_of_their_own(spark: SparkSession, source: Source) -> None:

@@ -51,18 +51,18 @@ def run_partition(
     folder = OperatorFolder(Path(spec.changelog.path, spec.operator), batch_id(), place)
     folder.check()
     runner = TaskRunner(spec, query_id(), siblings=of_this_executor())
-    notes: dict[int, dict[str, Any]] = {}
     with HeldBlobs() as held:
         _hold(held, spec.tasks, batches)
         for task in held.tasks:
             packed = held.of(task)
-            emission = runner.run(task, folder.of(task), inputs_of(packed, schemas), digest_of(packed))
-            notes[task] = _note(emission)
+            log = folder.of(task)
+            emission = runner.run(task, log, inputs_of(packed, schemas), digest_of(packed))
+            log.finish(_note(emission))
             if spec.gives_updates:
                 emission.rows = of_task(emission.rows, task)
             for rows in answered(emission, spec):
                 yield _batch(task, rows, emission, spec)
-    folder.ran(_number(), spec.changelog.partitions, notes)
+    folder.ran(_number(), spec.changelog.partitions)
 
 
 def _hold(held: HeldBlobs, tasks: int, batches: Iterable[pa.RecordBatch]) -> None:

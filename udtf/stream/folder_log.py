@@ -75,19 +75,17 @@ class OperatorFolder:
         """
         return FolderLog(self, task, is_followed)
 
-    def ran(self, number: int, partitions: int, notes: Mapping[int, Mapping[str, Any]]) -> None:
+    def ran(self, number: int, partitions: int) -> None:
         """Note that a partition has run.
 
         Args:
             number: what tells it from the others.
             partitions: how many there are.
-            notes: what is told of the tasks that had rows.
 
         Raises:
             StateError: `STATE.CANNOT_WRITE`.
         """
-        facts = {"partitions": partitions, "tasks": dict(notes)}
-        _write(self.folder / _BATCHES / f"{self.batch}.{number}", facts, self.place)
+        _write(self.folder / _BATCHES / f"{self.batch}.{number}", {"partitions": partitions}, self.place)
         for batch, path in batches_in(self.folder):
             if batch < self.batch - _KEPT_BATCHES:
                 path.unlink(missing_ok=True)
@@ -117,6 +115,7 @@ class FolderLog:
         self._operator, self._task = operator, task
         self._folder, self._place = operator.folder / str(task), f"{operator.place}, task {task}"
         self._names = _names(self._folder)
+        self._added: Head | None = None
         last = self._last() if is_followed else self._last_seen()
         self._head = None if last is None else Head(**_read(self._folder / str(last), self._place)["head"])
 
@@ -129,7 +128,7 @@ class FolderLog:
         before = [name for name in self._names if name.batch < now]
         last = max((name for name in before if name.kind == _HEAD), default=None)
         lost = [name for name in before if last is None or name.position > last.position]
-        if lost or (last is None and (self._operator.folder / _TASKS / str(self._task)).exists()):
+        if lost or (not self._names and (self._operator.folder / _TASKS / str(self._task)).exists()):
             raise StateError.missing_head(self._place, str(self._folder))
         return last
 
@@ -154,25 +153,38 @@ class FolderLog:
                 yield position, None
 
     def append(self, head: Head, segment: bytes) -> None:
-        """Add a delta."""
+        """Add a delta; it counts once `finish` was called."""
         self._add(head, segment, _DELTA)
 
     def compact(self, head: Head, snapshot: bytes) -> None:
         """Add a snapshot. What came before the last one stays until the next: whoever still reads it can go on."""
         self._add(head, snapshot, _SNAPSHOT)
-        older = max((name for name in self._names if name.kind == _SNAPSHOT), default=None)
-        if older is not None:
-            self._delete(name for name in self._names if name.kind != _HEAD and name < older)
 
     def _add(self, head: Head, segment: bytes, kind: str) -> None:
-        """The segment first: a head without it would be a lie."""
-        batch = self._operator.batch
-        _write_bytes(self._folder / str(_Name(head.position, batch, kind)), segment, self._place)
-        _write(self._folder / str(_Name(head.position, batch, _HEAD)), {"head": asdict(head)}, self._place)
+        _write_bytes(self._folder / str(_Name(head.position, self._operator.batch, kind)), segment, self._place)
+        self._added = head
+
+    def finish(self, note: Mapping[str, Any]) -> None:
+        """Say how far the task is now, and delete what nobody needs any more.
+
+        Args:
+            note: what is told of this micro-batch.
+
+        Raises:
+            StateError: `STATE.CANNOT_WRITE`.
+        """
+        head = self._added
+        if head is None:
+            return
+        facts = {"head": asdict(head), "note": dict(note)}
+        _write(self._folder / str(_Name(head.position, self._operator.batch, _HEAD)), facts, self._place)
         if self._head is None:
             _write_bytes(self._operator.folder / _TASKS / str(self._task), b"", self._place)
-        heads = sorted(name for name in self._names if name.kind == _HEAD)
-        self._delete(heads[:-_KEPT_HEADS])
+        before = sorted(name for name in self._names if name.batch < self._operator.batch)
+        self._delete([name for name in before if name.kind == _HEAD][:-_KEPT_HEADS])
+        if head.begins_here:
+            older = max((name for name in before if name.kind == _SNAPSHOT), default=None)
+            self._delete(name for name in before if older and name.kind != _HEAD and name < older)
 
     def _delete(self, names: Iterable[_Name]) -> None:
         for name in names:
@@ -204,18 +216,20 @@ def tasks_in(folder: Path) -> list[int]:
 
 
 def notes_in(folder: Path, place: str) -> dict[int, dict[str, Any]]:
-    """What is told of each task that ran in one of the last micro-batches, with the number of its last one.
+    """What is told of each task by its last micro-batch, whose number is `batch`.
 
     Raises:
         StateError: `STATE.CORRUPT_FILE`.
     """
     notes: dict[int, dict[str, Any]] = {}
-    for batch, path in sorted(batches_in(folder)):
-        try:
-            facts = _read(path, place)
-        except FileNotFoundError:  # it is of long ago, and has just been deleted
-            continue
-        notes |= {int(task): {"batch": batch, **note} for task, note in facts["tasks"].items()}
+    for task in tasks_in(folder):
+        for last in sorted((name for name in _names(folder / str(task)) if name.kind == _HEAD), reverse=True):
+            try:
+                facts = _read(folder / str(task) / str(last), f"{place}, task {task}")
+            except FileNotFoundError:  # it has just been deleted
+                continue
+            notes[task] = {"batch": last.batch, **facts["note"]}
+            break
     return notes
 
 
