@@ -1,8 +1,9 @@
 """The process that is killed: one streaming table over folders of Parquet files, from its checkpoint on.
 
-``python kill_driver.py FOLDER [now] [upsert=FORMAT] [slow] [store]``: ``now`` reads what is there and ends; ``upsert`` applies
-the changes of groups to a table of that format, in the place of a join whose rows are added; ``slow`` keeps its tables
-and checkpoint on a file system that renames by copying; ``store`` keeps its state in Spark's store. It prints READY when its query runs.
+``python kill_driver.py FOLDER [now] [upsert=FORMAT] [slow] [store]``: ``now`` reads what is there and ends; ``upsert``
+applies the changes of groups to a table of that format, in the place of a join whose rows are added; ``slow`` keeps its
+tables and checkpoint on a file system that renames by copying; ``store`` keeps its state in Spark's state store. It
+prints READY when its query runs.
 """
 
 from __future__ import annotations
