@@ -29,7 +29,7 @@ from benchmarks.stream_reference import reference
 from benchmarks.stream_report import Results
 from benchmarks.stream_restart import measure_restart
 from benchmarks.stream_soak import BOUNDS, soak
-from benchmarks.stream_ways import BY_KEY, FLOOR, OURS, STATIC, YARDSTICK, StreamWays, write_latest
+from benchmarks.stream_ways import BY_KEY, FLOOR, IN_STORE, OURS, STATIC, YARDSTICK, StreamWays, write_latest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 QUICK_DIVISOR = 250
 _CACHE = Path(".cache/benchmarks")
 WAYS: dict[str, tuple[str, ...]] = {
-    LARGE.name: (FLOOR, YARDSTICK, OURS, STATIC),
-    MANY_KEYS.name: (FLOOR, YARDSTICK, OURS),
-    SMALL.name: (FLOOR, YARDSTICK, OURS, STATIC),
+    LARGE.name: (FLOOR, YARDSTICK, OURS, IN_STORE, STATIC),
+    MANY_KEYS.name: (FLOOR, YARDSTICK, OURS, IN_STORE),
+    SMALL.name: (FLOOR, YARDSTICK, OURS, IN_STORE, STATIC),
     PER_KEY.name: (BY_KEY,),
 }
-CHECKED = (OURS, BY_KEY)
+CHECKED = (OURS, IN_STORE, BY_KEY)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class Runner:
     def measure(self, way: str) -> Live:
         """One run of a way."""
         latest = write_latest(self.inputs, self.folder) if way == STATIC else None
-        frame = StreamWays(self.spark, self.inputs, latest).frame(way)
+        kept = self.folder / "query/checkpoint/changelog" if way == OURS else None
+        frame = StreamWays(self.spark, self.inputs, latest, kept).frame(way)
         is_checked = way in CHECKED and self.sink == PARQUET
         return measure_live(frame, self.folder / "query", self.sink, is_checked)
 

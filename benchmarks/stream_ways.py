@@ -12,14 +12,20 @@ from pyspark import cloudpickle
 from benchmarks import stream_per_key
 from benchmarks.data import Inputs
 from benchmarks.stream_data import BATCH_SPAN_US
-from udtf.spark.tasks import stream_conf
+from sqlx.sessions.session import statements_of
+from sqlx.sql.definitions import StreamingTable, parse_streaming
+from sqlx.sql.tokens import tokenize
+from sqlx.streaming.backend import UNCHANGED_PLAN
+from udtf.spark.tasks import PARTITIONS, stream_conf
+from udtf.stream.spec import ChangelogFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-OURS, YARDSTICK, FLOOR, BY_KEY, STATIC = (
+OURS, IN_STORE, YARDSTICK, FLOOR, BY_KEY, STATIC = (
     "ours",
+    "ours, in Spark's state store",
     "dropDuplicatesWithinWatermark",
     "repartition + mapInArrow",
     "by key, transformWithStateInPandas",
@@ -56,15 +62,19 @@ class StreamWays:
         spark: a sqlx session.
         inputs: the folders that the queries read.
         latest: where Spark's static table is: the last version of each key.
+        kept: a folder for our changelogs, as that of a checkpoint.
     """
 
-    def __init__(self, spark: SparkSession, inputs: Inputs, latest: Path | None = None) -> None:
-        self.spark, self.inputs, self.latest = with_settings(spark), inputs, latest
+    def __init__(
+        self, spark: SparkSession, inputs: Inputs, latest: Path | None = None, kept: Path | None = None
+    ) -> None:
+        self.spark, self.inputs, self.latest, self.kept = with_settings(spark), inputs, latest, kept
 
     def frame(self, way: str) -> DataFrame:
         """The streaming result of a way."""
         makers = {
-            OURS: self.ours,
+            OURS: self.ours if self.kept is None else self.ours_in_files,
+            IN_STORE: self.ours,
             YARDSTICK: self.yardstick,
             FLOOR: self.floor,
             BY_KEY: self.by_key,
@@ -77,6 +87,18 @@ class StreamWays:
         for definition in DEFINITIONS:
             self.spark.sql(definition.format(left=self.inputs.left, right=self.inputs.right))
         return self.spark.sql(OURS_SQL)
+
+    def ours_in_files(self) -> DataFrame:
+        """The same as a streaming table on one machine runs it: with changelogs beside its checkpoint."""
+        for definition in DEFINITIONS:
+            self.spark.sql(definition.format(left=self.inputs.left, right=self.inputs.right))
+        for name, value in UNCHANGED_PLAN.items():
+            self.spark.conf.set(name, value)
+        text = f"CREATE STREAMING TABLE joined TASKS {TASKS} AS {OURS_SQL}"
+        statement = parse_streaming(text, tokenize(text))
+        assert isinstance(statement, StreamingTable), text
+        folder = ChangelogFolder(str(self.kept), int(stream_conf(self.spark, TASKS)[PARTITIONS]))
+        return statements_of(self.spark).live(statement, TASKS, folder).frame
 
     def yardstick(self) -> DataFrame:
         """A stateful operator of Spark's own, in Java, over the same rows and keys: it keeps one row of each key."""
