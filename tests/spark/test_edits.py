@@ -71,6 +71,8 @@ def test_another_text_around_the_operator_goes_on_and_new_columns_are_null_befor
     one_more(recorded)
     assert "its query reads" in started(recorded, f"SELECT o.id, r.rate, r.rate + 1 AS more, o.amount {JOIN}")
     assert len(rows(recorded)) == 3
+    note = (warehouse(recorded) / "_checkpoints/ed_rows/_sqlx.json").read_text()
+    assert "r.rate + 1 AS more FROM" in note
     (kept,) = recorded.sql("SELECT key FROM state('ed_rows')").collect()  # by the text that goes on now
     assert kept.key == '{"ccy": "EUR"}'
 

@@ -15,6 +15,7 @@ from tests.harness.hdfs import Hdfs
 from tests.harness.keyed import DEFINITION, QUERY, Keyed
 from tests.harness.places import everywhere
 from tests.harness.slow import needs_javac, slow_conf
+from udtf.engine.folders import HadoopFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,3 +102,10 @@ def test_every_operator_where_renames_copy(on_disk: dict[str, object], tmp_path:
     there = everywhere(tmp_path / "slow", Path(sys.executable), "--master", "local[2]", warehouse=warehouse, conf=conf)
     assert there == on_disk
     assert list((tmp_path / "warehouse").rglob("offsets/2"))
+
+
+def test_a_file_is_replaced_as_a_whole(spark: SparkSession, place: str) -> None:
+    folder = HadoopFolder(spark, f"{place}/replaced")
+    for text in ("one", "two"):
+        folder.write("note", text)
+        assert (folder.read("note"), folder.names()) == (text, ["note"])

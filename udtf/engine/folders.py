@@ -177,7 +177,20 @@ class HadoopFolder:
         stream = self._system.create(draft, True)
         stream.write(bytearray(text.encode("utf-8")))
         stream.close()
-        self._system.rename(draft, self._inside(name))
+        if not self._system.rename(draft, self._inside(name)):  # there is one already
+            self._replace(draft, self._inside(name))
+
+    def _replace(self, draft: Any, path: Any) -> None:
+        """In one step where the file system has one for that."""
+        hadoop: Any = self._jvm.org.apache.hadoop.fs
+        try:
+            overwrite = self._jvm.java.lang.Class.forName("org.apache.hadoop.fs.Options$Rename").getEnumConstants()[1]
+            how = self._jvm.java.lang.reflect.Array.newInstance(overwrite.getClass(), 1)
+            self._jvm.java.lang.reflect.Array.set(how, 0, overwrite)
+            hadoop.FileContext.getFileContext(self._system.getUri(), self._system.getConf()).rename(draft, path, how)
+        except Py4JJavaError:
+            self._system.delete(path, False)
+            self._system.rename(draft, path)
 
     def create(self, name: str, text: str) -> bool:
         """Write a file that is not there yet; False where it is."""
