@@ -1,0 +1,140 @@
+"""State beside the checkpoint: where it is, what is told of it, and what becomes of a query whose files were harmed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sqlx.errors import TemporalSqlError
+from sqlx.streaming.registry import registry
+from tests.harness.killing import warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BACKEND = "sqlx.state_backend"
+NOW = "TRIGGER (AVAILABLE NOW) TASKS 2"
+ONCE = "SELECT id, ccy FROM cl_orders DEDUPLICATE WITHIN INTERVAL 1 DAY BY (ccy)"
+IDLE = (
+    "SELECT ccy, count(*) AS n FROM cl_orders GROUP BY ccy, window(ts, '1 hour') GRACE PERIOD INTERVAL 1 MINUTE "
+    "EMIT FINAL IDLE TIMEOUT INTERVAL 1 HOUR"
+)
+
+
+@pytest.fixture
+def orders(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.sql("CREATE STREAM cl_orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts")
+    order(spark, 1, "EUR")
+    yield spark
+    for query in registry(spark.sparkContext).all():
+        query.query.stop()
+        registry(spark.sparkContext).forget(query.name)
+    spark.sql("DROP STREAM cl_orders")
+    spark.sql("DROP TABLE IF EXISTS cl_once")
+    spark.conf.unset(BACKEND)
+    for leftover in (warehouse(spark) / "cl_once", checkpoint(spark)):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def order(spark: SparkSession, number: int, currency: str) -> None:
+    spark.sql(f"INSERT INTO cl_orders VALUES ({number}, '{currency}', TIMESTAMP'2026-01-01 10:00:{number:02d}')")
+
+
+def checkpoint(spark: SparkSession) -> Path:
+    return warehouse(spark) / "_checkpoints/cl_once"
+
+
+def run(spark: SparkSession, query: str = ONCE, using: str = "parquet") -> None:
+    spark.sql(f"CREATE STREAMING TABLE cl_once USING {using} {NOW} AS {query}")
+
+
+def rows(spark: SparkSession) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, spark.table("cl_once").collect()))
+
+
+def described(spark: SparkSession) -> dict[str, str]:
+    return {row[0]: row[1] for row in spark.sql("DESCRIBE STREAMING QUERY cl_once").collect()}
+
+
+def test_it_is_told_what_each_task_keeps_and_where(orders: SparkSession) -> None:
+    run(orders)
+    order(orders, 2, "EUR")
+    run(orders)
+    told = described(orders)
+    assert told["state"] == str(checkpoint(orders) / "changelog")
+    ((name, task),) = ((name, text) for name, text in told.items() if name.startswith("deduplicate_1."))
+    assert name in ("deduplicate_1.0", "deduplicate_1.1")
+    assert "1 rows, " in task
+    assert "worker " in task
+    assert task.endswith("micro-batch 1")
+    assert (told["partitions"], "state" in {path.name for path in checkpoint(orders).iterdir()}) == ("2", False)
+    assert rows(orders) == [(1, "EUR")]
+
+
+def test_a_checkpoint_goes_on_with_what_it_began_with(orders: SparkSession) -> None:
+    orders.conf.set(BACKEND, "store")
+    run(orders)
+    orders.conf.set(BACKEND, "changelog")
+    order(orders, 2, "USD")
+    order(orders, 3, "EUR")
+    run(orders)
+    assert rows(orders) == [(1, "EUR"), (2, "USD")]
+    assert described(orders)["state"] == "Spark's state store"
+    assert not (checkpoint(orders) / "changelog").exists()
+
+
+def test_an_operator_that_waits_for_the_clock_keeps_its_state_where_the_timers_are(orders: SparkSession) -> None:
+    orders.sql(f"CREATE STREAMING TABLE cl_once TASKS 2 AS {IDLE}")
+    (query,), waited = registry(orders.sparkContext).all(), Event()
+    while query.refresh().batches < 1:  # ends by its time limit where nothing comes
+        waited.wait(0.1)
+    query.query.stop()
+    assert (checkpoint(orders) / "state").exists()
+    (kept,) = orders.sql("SELECT kept FROM state('cl_once')").collect()
+    assert kept.kept == "windows"
+
+
+def test_what_cannot_be_is_said(orders: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    orders.conf.set(BACKEND, "changelog")
+    run(orders, using="memory")
+    assert "keeps its state in Spark's state store, not as a changelog: it has no checkpoint" in caplog.text
+    orders.conf.set(BACKEND, "rocksdb")
+    with pytest.raises(TemporalSqlError) as refused:
+        run(orders)
+    assert refused.value.condition == "STREAMING.STATE_BACKEND"
+
+
+@pytest.mark.parametrize(
+    ("harm", "condition"),
+    [
+        ("torn", "STATE.CORRUPT_SEGMENT"),
+        pytest.param("gone", "STATE.MISSING_SEGMENT", marks=pytest.mark.full),
+        pytest.param("last", "STATE.MISSING_BATCH", marks=pytest.mark.full),
+    ],
+)
+def test_files_that_were_harmed_are_said_and_a_copy_brings_the_query_back(
+    orders: SparkSession, tmp_path: Path, harm: str, condition: str
+) -> None:
+    run(orders)
+    order(orders, 2, "USD")
+    run(orders)
+    order(orders, 3, "EUR")
+    shutil.copytree(checkpoint(orders), tmp_path / "copy")
+    folder = checkpoint(orders) / "changelog/deduplicate_1"
+    for path in list(folder.rglob("*.delta") if harm != "last" else folder.glob("batches/1.*")):
+        if harm == "torn":
+            path.write_bytes(path.read_bytes()[:-5])
+        else:
+            path.unlink()
+    with pytest.raises(TemporalSqlError) as refused:
+        run(orders)
+    assert (refused.value.condition, str(refused.value).count("\n")) == (condition, 1)
+    shutil.rmtree(checkpoint(orders))
+    shutil.copytree(tmp_path / "copy", checkpoint(orders))
+    run(orders)
+    assert rows(orders) == [(1, "EUR"), (2, "USD")]
