@@ -17,7 +17,7 @@ from tests.harness.killing import warehouse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BACKEND = "sqlx.state_backend"
+BACKEND, CACHE = "sqlx.state_backend", "sqlx.stream.cache_bytes"
 NOW = "TRIGGER (AVAILABLE NOW) TASKS 2"
 ONCE = "SELECT id, ccy FROM cl_orders DEDUPLICATE WITHIN INTERVAL 1 DAY BY (ccy)"
 IDLE = (
@@ -37,6 +37,7 @@ def orders(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("DROP STREAM cl_orders")
     spark.sql("DROP TABLE IF EXISTS cl_once")
     spark.conf.unset(BACKEND)
+    spark.conf.unset(CACHE)
     for leftover in (warehouse(spark) / "cl_once", checkpoint(spark)):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -120,6 +121,7 @@ def test_what_cannot_be_is_said(orders: SparkSession, caplog: pytest.LogCaptureF
 def test_files_that_were_harmed_are_said_and_a_copy_brings_the_query_back(
     orders: SparkSession, tmp_path: Path, harm: str, condition: str
 ) -> None:
+    orders.conf.set(CACHE, "0")  # who has a state in memory reads no segment
     run(orders)
     order(orders, 2, "USD")
     run(orders)
