@@ -25,6 +25,7 @@ test-all: check fast docs test-compat test-connect test-wheel ## all there is, h
 	SQLX_ALL_ORDERS=1 $(BIN)/pytest tests/properties/test_corrections.py
 	@$(BIN)/python .ci/compile_pyspark.py
 	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg"
+	SQLX_TEST_STATE_BACKEND=store $(BIN)/pytest $(AT_ONCE) -m spark tests/semantics -k test_live
 	$(MAKE) kafka GATE="not dbt"
 	$(MAKE) lakehouse GATE="not dbt"
 	$(MAKE) dbt demo
@@ -47,7 +48,7 @@ spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 
 compat: setup ## a part of them on PySpark 4.0: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat 4.0
-	.venv-4.0/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics tests/properties/test_chains.py
+	SQLX_TEST_STATE_BACKEND=store .venv-4.0/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics tests/properties/test_chains.py
 
 CONNECT := tests/connect
 connect: setup ## a client of Spark Connect without Java, and a stock server of 4.2: bounded and live, definitions, errors

@@ -22,21 +22,30 @@ import pyarrow.parquet as pq
 from sqlx.replay.driver import ReplayDriver
 from sqlx.replay.script import Script, plain, read_script
 from sqlx.replay.types import Reader, SparkType, parse_type, reader_of
-from sqlx.sql.definitions import parse_definition
+from sqlx.sessions.session import statements_of
+from sqlx.sql.definitions import StreamingTable, parse_definition, parse_streaming
 from sqlx.sql.parser import scan
+from sqlx.sql.tokens import tokenize
+from sqlx.streaming.backend import UNCHANGED_PLAN
 from sqlx.testing.slt import Answer, Differs, plain_value, words_of_row
+from udtf.engine import is_remote
 from udtf.engine.watching import counters_named
-from udtf.spark.tasks import stream_conf
+from udtf.spark.tasks import PARTITIONS, configured_tasks, stream_conf
+from udtf.stream.spec import ChangelogFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from catalog.definitions import Definition
     from catalog.entries import Entry
 
 SEQUENCE = "__sequence"
+#: Whether state is in Spark's state store, as it is of DataFrames, on clusters and over Spark Connect.
+IN_STORE = os.environ.get("SQLX_TEST_STATE_BACKEND") == "store"
+_CREATE = "CREATE STREAMING TABLE live AS "
+_LATE = re.compile(r"\bLATE\s+TO\b", re.IGNORECASE)
 _EPOCH_S = 1_700_000_000
 _numbers = count(1)
 _LATER = re.compile(r"\s(APPLY\s+AS\s+DELETE|HISTORY\s+RETENTION|LATE\s+TO|TBLPROPERTIES)\b", re.IGNORECASE)
@@ -114,8 +123,21 @@ def _live_text(query: str, names: set[str]) -> str:
     return f"{query[:start]}STREAM {query[start:]}"
 
 
+def _frame(session: SparkSession, text: str, checkpoint: Path) -> DataFrame:
+    """The live result: as a streaming table has it, with changelogs beside its checkpoint, or as a DataFrame has it."""
+    if IN_STORE or is_remote(session) or _LATE.search(text):
+        return session.sql(text)
+    made = parse_streaming(_CREATE + text, tokenize(_CREATE + text))
+    assert isinstance(made, StreamingTable), text
+    for name, value in UNCHANGED_PLAN.items():
+        session.conf.set(name, value)
+    tasks = configured_tasks(session)
+    folder = ChangelogFolder(str(checkpoint / "changelog"), int(stream_conf(session, tasks)[PARTITIONS]))
+    return statements_of(session).live(made, tasks, folder).frame
+
+
 def _run(session: SparkSession, query: str, names: set[str], checkpoint: Path) -> LiveAnswer:
-    frame = session.sql(_live_text(query, names))
+    frame = _frame(session, _live_text(query, names), checkpoint)
     kept = [place for place, name in enumerate(frame.columns) if name != SEQUENCE]
     rows: list[tuple[Any, ...]] = []
     name = f"sqlx_live_{next(_numbers)}"
