@@ -6,7 +6,6 @@ Why so: docs/design/20261125_changelog_folder.md.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
 from sqlx.errors import BindError
 from udtf.engine import is_remote
@@ -68,12 +67,12 @@ def is_on_one_machine(spark: SparkSession) -> bool:
 
 
 def local_path(path: str) -> str | None:
-    """The path of a folder on a disk; None where it is elsewhere.
+    """The path of a folder on a disk, of a path as Hadoop writes it; None where it is elsewhere.
 
-    >>> local_path("file:/tmp/a%20b"), local_path("/tmp/a"), local_path("hdfs://one/tmp")
-    ('/tmp/a b', '/tmp/a', None)
+    >>> local_path("file:///tmp/50%#1"), local_path("/tmp/a"), local_path("hdfs://one/tmp")
+    ('/tmp/50%#1', '/tmp/a', None)
     """
-    found = urlsplit(path)
-    if found.scheme == "file":
-        return unquote(found.path)
-    return path if not found.scheme else None
+    scheme, _, rest = path.partition(":/")
+    if scheme == "file":
+        return f"/{rest.lstrip('/')}"
+    return path if path.startswith("/") else None
