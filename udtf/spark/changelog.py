@@ -7,6 +7,7 @@ What it costs less is what Spark spends on a state store, in each partition of e
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def run_partition(
             emission = runner.run(task, log, inputs_of(packed, schemas), digest_of(packed))
             log.finish(_note(emission))
             if spec.gives_updates:
-                emission.rows = of_task(emission.rows, task)
+                emission = replace(emission, rows=of_task(emission.rows, task))  # what is kept of it stays
             for rows in answered(emission, spec):
                 yield _batch(task, rows, emission, spec)
     folder.ran(_number(), spec.changelog.partitions)
