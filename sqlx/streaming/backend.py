@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 SETTING: Final = "sqlx.state_backend"
 STORE, CHANGELOG = "store", "changelog"
-#: The folder of a checkpoint that has the changelogs.
-FOLDER: Final = "changelog"
 #: Said where the setting asks for what cannot be.
 NOTE: Final = "`{name}` keeps its state in Spark's state store, not as a changelog: {reason}."
 #: Spark sees no state in such a query, and may plan each micro-batch anew while it runs: partitions have to stay.
@@ -46,7 +44,7 @@ def misfit(spark: SparkSession, checkpoint: Checkpoint | None, options: dict[str
         return "over Spark Connect nobody can say that the workers see the folder of the checkpoint"
     if checkpoint is None:
         return "it has no checkpoint"
-    if local_path(checkpoint.path) is None:
+    if changelog_path(checkpoint) is None:
         return f"workers write it as files of a disk, and the checkpoint is in {checkpoint.folder.shown}"
     if any(name.lower() == _ASYNC for name in options):
         return "it begins micro-batches before the ones before them are committed (asyncProgressTrackingEnabled)"
@@ -55,10 +53,16 @@ def misfit(spark: SparkSession, checkpoint: Checkpoint | None, options: dict[str
 
 def folder_for(spark: SparkSession, checkpoint: Checkpoint, stored: Identity | None, tasks: int) -> ChangelogFolder:
     """Where its changelogs are, and over how many partitions its tasks are spread."""
-    path = local_path(checkpoint.path)
+    path = changelog_path(checkpoint)
     assert path is not None, "said to fit"
     count = stored.partitions if stored is not None and stored.partitions else None
-    return ChangelogFolder(f"{path}/{FOLDER}", count or int(stream_conf(spark, tasks)[PARTITIONS]))
+    return ChangelogFolder(path, count or int(stream_conf(spark, tasks)[PARTITIONS]))
+
+
+def changelog_path(checkpoint: Checkpoint) -> str | None:
+    """The folder of a checkpoint that has the changelogs; None where it is on no disk."""
+    path = local_path(checkpoint.path)
+    return None if path is None else f"{path}/changelog"
 
 
 def is_on_one_machine(spark: SparkSession) -> bool:

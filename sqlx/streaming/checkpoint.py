@@ -135,6 +135,11 @@ class Checkpoint:
         return True
 
     @property
+    def has_store(self) -> bool:
+        """Whether Spark's state store has anything of it."""
+        return "state" in self.folder.names()
+
+    @property
     def has_results(self) -> bool:
         """Whether a micro-batch was finished."""
         return self.last_batch >= 0

@@ -73,7 +73,7 @@ def rescale(spark: SparkSession, statement: QueryCommand, path: str = "") -> Mov
     if stored is None or before is None:
         raise BindError("STREAMING.NO_STATE", statement.text, statement.span, name=name.shown, suggestion="")
     _check_count(statement, stored)
-    if stored.state != CHANGELOG or _has_store(checkpoint):
+    if stored.state != CHANGELOG or checkpoint.has_store:
         _check_moves(spark, statement)
     if before == statement.partitions and (stored.state == CHANGELOG or not _is_unfinished(spark, checkpoint)):
         return Moved(stored.table, before, before, 0)
@@ -113,7 +113,7 @@ def _check_count(statement: QueryCommand, stored: Identity) -> None:
 def _move(spark: SparkSession, statement: QueryCommand, checkpoint: Checkpoint, stored: Identity) -> None:
     if stored.state == CHANGELOG:  # a task's changelog is read by whoever has the task
         checkpoint.write(replace(stored, partitions=statement.partitions))
-        if not _has_store(checkpoint):
+        if not checkpoint.has_store:
             return
     try:
         engine_of(spark).repartition(checkpoint.path, statement.partitions)
@@ -129,10 +129,6 @@ def _partitions(spark: SparkSession, checkpoint: Checkpoint) -> int | None:
     text = HadoopFolder(spark, f"{checkpoint.path}/offsets").read(str(last)) if last >= 0 else None
     lines = (text or "").splitlines()
     return int(json.loads(lines[1])["conf"][PARTITIONS]) if len(lines) > 1 else None
-
-
-def _has_store(checkpoint: Checkpoint) -> bool:
-    return "state" in checkpoint.folder.names()
 
 
 def _is_unfinished(spark: SparkSession, checkpoint: Checkpoint) -> bool:

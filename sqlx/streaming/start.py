@@ -322,10 +322,8 @@ class Starter:
         """Where the changelogs go; None is Spark's state store. A checkpoint stays with what it began with."""
         asked, checkpoint = chosen(self.spark, self.statement.text), self._checkpoint()
         stored = None if checkpoint is None or self.statement.replace else checkpoint.stored()
-        wanted = (
-            stored.state if stored is not None else asked or (CHANGELOG if is_on_one_machine(self.spark) else STORE)
-        )
-        if wanted == STORE:
+        wanted = asked or (CHANGELOG if is_on_one_machine(self.spark) else STORE)
+        if (wanted if stored is None else stored.state) == STORE:
             return None
         reason = misfit(self.spark, checkpoint, dict(self.statement.options))
         if not reason:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.sql.definitions import StreamingTable
-from sqlx.streaming.backend import FOLDER, local_path
+from sqlx.streaming.backend import changelog_path
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
 from sqlx.streaming.registry import queries_of
 from sqlx.streaming.tables import folder_of, qualified
@@ -102,7 +102,7 @@ def _in_store(
     spark: SparkSession, checkpoint: Checkpoint, wanted: Sequence[Stateful], asked: StreamingTable
 ) -> list[DataFrame | None]:
     """What is in Spark's state store, where anything is."""
-    if not (is_remote(spark) or "state" in checkpoint.folder.names()):
+    if not (is_remote(spark) or checkpoint.has_store):
         return []
     numbers = _operators(spark, checkpoint.path, asked)
     return [_rows(spark, checkpoint.path, number, wanted, asked) for number in numbers]
@@ -110,10 +110,9 @@ def _in_store(
 
 def _in_folder(spark: SparkSession, checkpoint: Checkpoint, wanted: Sequence[Stateful]) -> list[DataFrame | None]:
     """What is in changelogs beside the checkpoint, where any are."""
-    path = local_path(checkpoint.path)
-    if path is None or is_remote(spark):
+    folder = changelog_path(checkpoint)
+    if folder is None or is_remote(spark):
         return []
-    folder = f"{path}/{FOLDER}"
     frames: list[DataFrame | None] = []
     for one in wanted:
         tasks = tasks_in(Path(folder, one.spec.operator))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,8 +63,6 @@ class HeldBlobs:
         return start, blob.size
 
     def _mapped(self, start: int, size: int) -> pa.Buffer:
-        import mmap
-
         assert self._file is not None, "it was written"
         self._file.flush()
         first = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY

@@ -126,8 +126,7 @@ class Siblings:
         """Neither answer nor ask any more."""
         self.folder = None
         self._has.clear()
-        while self._open:
-            self._open.popitem()[1].close()
+        self._hang_up()
         if self._listener is not None:
             with suppress(OSError):  # wakes up who waits for a call
                 self._listener.shutdown(socket.SHUT_RDWR)
@@ -135,6 +134,9 @@ class Siblings:
 
     def __del__(self) -> None:
         """Leave no line open."""
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         while self._open:
             self._open.popitem()[1].close()
 
