@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from benchmarks import report
@@ -17,7 +18,7 @@ from benchmarks.peers import THREADS
 from benchmarks.stream_data import BATCH_SPAN_US, Case, make
 from benchmarks.stream_measure import PARQUET, Live, in_turns, measure_live
 from benchmarks.stream_report import Results
-from benchmarks.stream_ways import YARDSTICK, with_settings
+from benchmarks.stream_ways import IN_STORE, YARDSTICK, in_files, with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,7 @@ SMALL = Case("10 k rows, 100 k keys", 100_000, 10_000, 20, stream_share=1.0)
 #: An interval for each micro-batch: most keys of an interval are not in the next one.
 LONG = Case("100 intervals of 10 k rows", 100_000, 10_000, 100, stream_share=1.0)
 CASES = (LARGE, ZIPF, SMALL, LONG)
-WAYS = {case.name: (YARDSTICK, OURS) for case in (LARGE, ZIPF, SMALL)} | {LONG.name: (OURS,)}
+WAYS = {case.name: (YARDSTICK, OURS, IN_STORE) for case in (LARGE, ZIPF, SMALL)} | {LONG.name: (OURS,)}
 _ROWS = "k bigint, ts timestamp, id bigint, qty double"
 _ROW = "k, epoch_us(ts), id, qty"
 _MOST_GROWTH = 1.1
@@ -40,26 +41,29 @@ _MOST_GROWTH = 1.1
 
 @dataclass(frozen=True)
 class StreamWays:
-    """Both ways over the files of one case.
+    """The ways over the files of one case.
 
     Attributes:
         spark: a session of its own.
         rows: the folder of the files, one for each micro-batch.
+        kept: a folder for our changelogs, as that of a checkpoint.
     """
 
     spark: SparkSession
     rows: Path
+    kept: Path
 
     def frame(self, way: str) -> DataFrame:
         """The streaming result of a way."""
-        return self.ours() if way == OURS else self.yardstick()
+        return self.yardstick() if way == YARDSTICK else self.ours(in_store=way == IN_STORE)
 
-    def ours(self) -> DataFrame:
+    def ours(self, *, in_store: bool) -> DataFrame:
         """A definition and a query."""
         self.spark.sql(f"""CREATE OR REPLACE TEMPORARY STREAM events ({_ROWS})
             USING parquet OPTIONS (path '{self.rows}', maxFilesPerTrigger '1') TIMESTAMP BY ts""")
         within = f"DEDUPLICATE WITHIN INTERVAL {INTERVAL_US // 1_000_000} SECONDS BY (k)"
-        return self.spark.sql(f"SELECT k, ts, id, qty FROM STREAM events {within}")
+        query = f"SELECT k, ts, id, qty FROM STREAM events {within}"
+        return self.spark.sql(query) if in_store else in_files(self.spark, query, self.kept)
 
     def yardstick(self) -> DataFrame:
         """Spark's own, with a watermark as far behind as the interval is long."""
@@ -70,19 +74,20 @@ class StreamWays:
 def run(
     spark: SparkSession, cases: tuple[Case, ...], data: Path, folder: Path, rounds: int, console: Console
 ) -> Results:
-    """Both ways in turns, case by case."""
-    results = Results("Live deduplication", (OURS,))
+    """All ways in turns, case by case."""
+    results = Results("Live deduplication", (OURS, IN_STORE))
     for case in cases:
         rows = make(case, data).left
         right = in_own_process(reference, rows, folder / "reference")
         results.cases[case.name] = case
 
         def measured(way: str, rows: Path = rows) -> Live:
-            frame = StreamWays(with_settings(spark), rows).frame(way)
-            return measure_live(frame, folder / "query", PARQUET, is_checked=way == OURS, summed=_summed)
+            place = Path(mkdtemp(dir=folder))  # Spark may write into the one before for a moment yet
+            frame = StreamWays(with_settings(spark), rows, place / "checkpoint/changelog").frame(way)
+            return measure_live(frame, place, PARQUET, is_checked=way != YARDSTICK, summed=_summed)
 
         for way, live in in_turns(WAYS[case.name], 1 if case.name == LONG.name else rounds, measured).items():
-            found = live if way != OURS or live.answer == right else Live(answer=live.answer, note="WRONG ANSWER")
+            found = live if way == YARDSTICK or live.answer == right else Live(answer=live.answer, note="WRONG ANSWER")
             results.ways[case.name, way] = found
             console.print(f"{case.name}: {way}: {found.rate or 0:,.0f} rows/s {found.note}", soft_wrap=True)
             console.print(f"    {found.phases_ms}", soft_wrap=True)

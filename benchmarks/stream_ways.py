@@ -92,13 +92,8 @@ class StreamWays:
         """The same as a streaming table on one machine runs it: with changelogs beside its checkpoint."""
         for definition in DEFINITIONS:
             self.spark.sql(definition.format(left=self.inputs.left, right=self.inputs.right))
-        for name, value in UNCHANGED_PLAN.items():
-            self.spark.conf.set(name, value)
-        text = f"CREATE STREAMING TABLE joined TASKS {TASKS} AS {OURS_SQL}"
-        statement = parse_streaming(text, tokenize(text))
-        assert isinstance(statement, StreamingTable), text
-        folder = ChangelogFolder(str(self.kept), int(stream_conf(self.spark, TASKS)[PARTITIONS]))
-        return statements_of(self.spark).live(statement, TASKS, folder).frame
+        assert self.kept is not None, "said by who asks"
+        return in_files(self.spark, OURS_SQL, self.kept)
 
     def yardstick(self) -> DataFrame:
         """A stateful operator of Spark's own, in Java, over the same rows and keys: it keeps one row of each key."""
@@ -137,6 +132,23 @@ def with_settings(spark: SparkSession) -> SparkSession:
     for name, value in {**stream_conf(spark, TASKS), "sqlx.tasks": str(TASKS)}.items():
         spark.conf.set(name, value)
     return spark
+
+
+def in_files(spark: SparkSession, query: str, kept: Path) -> DataFrame:
+    """A live query as a streaming table on one machine runs it: with changelogs beside its checkpoint.
+
+    Args:
+        spark: a session of its own.
+        query: over definitions that are there.
+        kept: a folder for the changelogs.
+    """
+    for name, value in UNCHANGED_PLAN.items():
+        spark.conf.set(name, value)
+    text = f"CREATE STREAMING TABLE measured TASKS {TASKS} AS {query}"
+    statement = parse_streaming(text, tokenize(text))
+    assert isinstance(statement, StreamingTable), text
+    folder = ChangelogFolder(str(kept), int(stream_conf(spark, TASKS)[PARTITIONS]))
+    return statements_of(spark).live(statement, TASKS, folder).frame
 
 
 def untouched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

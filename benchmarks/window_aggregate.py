@@ -30,6 +30,7 @@ from benchmarks.spark_ways import session
 from benchmarks.stream_data import Case, make
 from benchmarks.stream_measure import PARQUET, Live, in_turns, measure_live
 from benchmarks.stream_report import Results, write_json
+from benchmarks.stream_ways import IN_STORE
 from benchmarks.window_aggregate_peers import DUCKDB, PEERS, measure_peer, with_duckdb
 from benchmarks.window_aggregate_ways import (
     HOPPING,
@@ -91,7 +92,7 @@ class Plan:
 class Found:
     """What was measured, part by part."""
 
-    live: Results = field(default_factory=lambda: Results("Final results of live windows", (OURS, SPARK)))
+    live: Results = field(default_factory=lambda: Results("Final results of live windows", (OURS, IN_STORE, SPARK)))
     batch: BatchResults = field(default_factory=lambda: BatchResults(DUCKDB))
     spilled: spill.Runs = field(default_factory=dict)
 
@@ -110,7 +111,7 @@ def run(plan: Plan, spark: Callable[[], SparkSession], console: Console) -> Foun
 
 
 def run_live(spark: SparkSession, plan: Plan, folder: Path, results: Results, console: Console) -> None:
-    """Both live ways in turns, kind by kind."""
+    """All live ways in turns, kind by kind."""
     rows = make(plan.case, plan.data).left
     summed = closed_checksum(rows)
     for kind in (kind for kind in plan.kinds if kind in LIVE_KINDS):
@@ -119,10 +120,11 @@ def run_live(spark: SparkSession, plan: Plan, folder: Path, results: Results, co
         results.cases[kind.name] = replace(plan.case, name=kind.name)
 
         def measured(way: str, kind: Kind = kind) -> Live:
-            frame = StreamWays(spark, rows).frame(way, kind)
-            return measure_live(frame, folder / "query", PARQUET, is_checked=True, summed=summed)
+            place = Path(tempfile.mkdtemp(dir=folder))  # Spark may write into the one before for a moment yet
+            frame = StreamWays(spark, rows, place / "checkpoint/changelog").frame(way, kind)
+            return measure_live(frame, place, PARQUET, is_checked=True, summed=summed)
 
-        for way, live in in_turns((SPARK, OURS), plan.rounds, measured).items():
+        for way, live in in_turns((SPARK, OURS, IN_STORE), plan.rounds, measured).items():
             found = live if live.answer == right else Live(answer=live.answer, note="WRONG ANSWER")
             results.ways[kind.name, way] = found
             console.print(f"{kind.name}: {way}: {found.rate or 0:,.0f} rows/s {found.note}", soft_wrap=True)

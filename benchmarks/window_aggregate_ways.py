@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.measure import Measured, checksum, measure
 from benchmarks.spark_ways import plain
-from benchmarks.stream_ways import with_settings
+from benchmarks.stream_ways import IN_STORE, in_files, with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,21 +90,23 @@ class StreamWays:
     Args:
         spark: a sqlx session.
         rows: the folder of the files, one for each micro-batch.
+        kept: a folder for our changelogs, as that of a checkpoint.
     """
 
-    def __init__(self, spark: SparkSession, rows: Path) -> None:
-        self.spark, self.rows = with_settings(spark), rows
+    def __init__(self, spark: SparkSession, rows: Path, kept: Path) -> None:
+        self.spark, self.rows, self.kept = with_settings(spark), rows, kept
         self.spark.conf.set("sqlx.window_strategy", "exact")
 
     def frame(self, way: str, kind: Kind) -> DataFrame:
         """The streaming result of a way."""
-        return self.ours(kind) if way == OURS else self.sparks(kind)
+        return self.sparks(kind) if way == SPARK else self.ours(kind, in_store=way == IN_STORE)
 
-    def ours(self, kind: Kind) -> DataFrame:
+    def ours(self, kind: Kind, *, in_store: bool) -> DataFrame:
         """A definition and a query."""
         self.spark.sql(f"""CREATE OR REPLACE TEMPORARY STREAM events ({_ROWS})
             USING parquet OPTIONS (path '{self.rows}', maxFilesPerTrigger '1') TIMESTAMP BY ts""")
-        return self.spark.sql(kind.final("STREAM events"))
+        query = kind.final("STREAM events")
+        return self.spark.sql(query) if in_store else in_files(self.spark, query, self.kept)
 
     def sparks(self, kind: Kind) -> DataFrame:
         """Spark's aggregation with a watermark; append mode, the default of the sink, gives out what is final."""

@@ -22,6 +22,7 @@ from sqlx.sessions.stored import StoredHead, is_body, parameters_named, store, s
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
+from sqlx.spark.histories import NO_HISTORIES, Histories
 from sqlx.spark.stream import Keeping, LiveQuery, lower_stream, ready
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
@@ -307,10 +308,16 @@ class SessionStatements:
             return compile_query(running.query, self._binder(portable), streaming=True)
         return compile_query(text, self._binder(portable), streaming=self._reads_live(text))
 
-    def live(self, statement: StreamingTable, tasks: int, changelog: ChangelogFolder | None = None) -> LiveQuery:
+    def live(
+        self,
+        statement: StreamingTable,
+        tasks: int,
+        changelog: ChangelogFolder | None = None,
+        histories: Histories = NO_HISTORIES,
+    ) -> LiveQuery:
         """The query of a streaming statement, lowered to a live stream of that many tasks; see `lower_stream`."""
         binder = self._binder()
-        binder.changelog = changelog
+        binder.changelog, binder.histories = changelog, histories
         with carets_in(statement.text, statement.query_start):
             plan = compile_query(statement.query, binder, streaming=True)
             wanted = dict(statement.properties).get(PROPERTY)

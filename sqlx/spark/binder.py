@@ -24,6 +24,7 @@ from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Aggregation, Suppress, other_keys, reads_changes
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import query_frame
+from sqlx.spark.histories import Histories, event_time, place_of
 from sqlx.spark.stream import Followed, Keeping, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, quoted
@@ -116,7 +117,9 @@ class LiveSource:
 RunLive = Callable[[str], "DataFrame | Followed"]
 
 
-def open_live(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive) -> LiveSource:
+def open_live(
+    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive, histories: Histories
+) -> LiveSource:
     """Open a definition's source as a stream.
 
     Args:
@@ -124,14 +127,18 @@ def open_live(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live
         catalog: its definitions.
         entry: the definition.
         run_live: runs a query behind the definition.
+        histories: what is read in place of which sources.
 
     Raises:
         NotLiveError: there is no way.
     """
-    time = f"CAST(({entry.timestamp_by}) AS TIMESTAMP)"
+    time = event_time(entry)
+    stands_in = histories.get(place_of(catalog, entry.name)) if histories else None
     deletes = f"({entry.delete_when})" if entry.delete_when and entry.topic else None
     try:
-        frame, order = _rows(spark, catalog, entry, run_live)
+        frame, order = _rows(spark, catalog, entry, run_live, {} if stands_in is not None else histories)
+        if stands_in is not None:
+            frame, order = stands_in(entry, _rows_alone(entry, frame, order), order)
         if isinstance(frame, Followed):  # what is deleted shows nothing but its key
             time = f"IF({Followed.DELETED}, {frame.order.time}, {time})"
             deletes = f"{Followed.DELETED} OR ({entry.delete_when or 'false'})"
@@ -153,8 +160,19 @@ def open_live(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live
     return LiveSource(live, RowOrder(f"{ROW}.time", shown, order.is_sequence), deletes is not None)
 
 
+def _rows_alone(entry: Entry, found: DataFrame | Followed, order: RowOrder) -> DataFrame:
+    """Rows in whose place those of a history can be read."""
+    if isinstance(found, Followed):
+        reason = "it shows the updates of a table: give a history to the definitions that it reads"
+        raise NotLiveError(reason)
+    if order.is_sequence and not entry.sequence_by:
+        reason = "its rows are ordered by a SEQUENCE BY of what it reads: give a history to that"
+        raise NotLiveError(reason)
+    return found
+
+
 def _rows(
-    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive
+    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive, histories: Histories
 ) -> tuple[DataFrame | Followed, RowOrder]:
     """The rows of a definition's source as they are added to it, and how they arrived; or its updates."""
     below = _definition_below(catalog, entry)
@@ -162,7 +180,7 @@ def _rows(
     if entry.topic:
         return topic_frame(spark, catalog, entry), RowOrder(None, lanes(entry))
     if below is not None and not (below.is_table and entry.is_table):
-        source = open_live(spark, catalog, below, run_live)
+        source = open_live(spark, catalog, below, run_live, histories)
         return source.frame, source.arrival
     found = _added(spark, catalog, entry, run_live) if below is None else run_live(f"SELECT * FROM {entry.relation}")
     if isinstance(found, Followed):
@@ -284,6 +302,8 @@ class SparkBinder:
         self.stateful: tuple[Stateful, ...] = ()
         #: Where operators behind definitions keep their changelogs; None: in Spark's state store.
         self.changelog: ChangelogFolder | None = None
+        #: What is read in place of which live sources.
+        self.histories: Histories = {}
         #: Of the function whose body is compiled; None where it is called, and any name may be one.
         self.parameters: frozenset[str] | None = frozenset()
 
@@ -340,7 +360,8 @@ class SparkBinder:
         """
         if entry.name not in self._live:
             name = f"__sqlx_live{len(self._live) + 1}"
-            source = open_live(self.spark, self.catalog, entry, partial(self._run_live, entry))
+            run_live = partial(self._run_live, entry)
+            source = open_live(self.spark, self.catalog, entry, run_live, self.histories)
             self.announce(name, columns_of(source.frame.schema))
             self.live_frames[name] = source.frame
             self._live[entry.name] = LiveRead(name, source.arrival, source.shows_deleted)
@@ -350,6 +371,8 @@ class SparkBinder:
         """A query behind a definition, as a stream; what changes as its updates."""
         binder = SparkBinder(self.spark, self.catalog, self.portable)
         binder.changelog = self.changelog
+        if place_of(self.catalog, entry.name) not in self.histories:
+            binder.histories = self.histories
         plan = compile_query(query, binder, streaming=True)
         within = entry.name.replace("`", "").replace(".", "_")
         keeping = Keeping(configured_tasks(self.spark), within, self.changelog)

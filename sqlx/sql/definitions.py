@@ -540,8 +540,10 @@ def _end(cursor: Cursor) -> None:
 # Reads the statements about running streams; the clauses of CREATE STREAMING TABLE stand in any order, once each.
 
 
-_CLAUSES = ("USING", "OPTIONS", "CHECKPOINT", "TRIGGER", "TASKS", "TBLPROPERTIES", "AS")
+_CLAUSES = ("USING", "OPTIONS", "CHECKPOINT", "TRIGGER", "TASKS", "BACKFILL", "TBLPROPERTIES", "AS")
 _MOST_TASKS = 4096
+_BACKFILL = "Write BACKFILL FROM archive UNTIL TIMESTAMP '2026-01-01', or BACKFILL orders FROM archive, rates FROM old."
+_RELATION = "a table, a view, or a query in parentheses"
 _ALTER = "PARTITIONS is how many of its TASKS run at once: ALTER STREAMING QUERY q SET PARTITIONS 8."
 
 
@@ -565,6 +567,23 @@ class Trigger:
 
 
 @dataclass(frozen=True)
+class Backfill:
+    """The history of one source: BACKFILL [source] FROM relation [UNTIL cut].
+
+    Attributes:
+        relation: a name, or a query in parentheses.
+        source: the parts of the name of the definition; () where the query reads but one stream.
+        until: up to where it is history: a time, or a condition over its columns; "" is all of it.
+        spans: "SOURCE", "RELATION" and "UNTIL" to where each is.
+    """
+
+    relation: str
+    source: tuple[str, ...]
+    until: str
+    spans: dict[str, Offsets]
+
+
+@dataclass(frozen=True)
 class StreamingTable:
     """One CREATE STREAMING TABLE.
 
@@ -579,6 +598,7 @@ class StreamingTable:
         checkpoint: the folder of CHECKPOINT, or "".
         trigger: when micro-batches start.
         tasks: of TASKS, or None.
+        backfills: of BACKFILL.
     """
 
     name: tuple[str, ...]
@@ -594,6 +614,7 @@ class StreamingTable:
     trigger: Trigger = Trigger()
     tasks: int | None = None
     properties: tuple[tuple[str, str], ...] = ()
+    backfills: tuple[Backfill, ...] = ()
 
     @property
     def format(self) -> str:
@@ -727,6 +748,7 @@ class _Clauses(ListReader):
             "CHECKPOINT": lambda: self._set("checkpoint", self._folder()),
             "TRIGGER": self._trigger,
             "TASKS": self._tasks,
+            "BACKFILL": self._backfills,
             "TBLPROPERTIES": self._properties,
             "AS": self._query,
         }
@@ -797,6 +819,43 @@ class _Clauses(ListReader):
     def _tasks(self) -> None:
         token = _count(self.cursor, "TASKS is how many pieces the state has: TASKS 16.")
         self._set("tasks", int(token.text))
+
+    def _backfills(self) -> None:
+        found = [self._backfill()]
+        while self.cursor.symbol() == ",":
+            self.cursor.step()
+            found.append(self._backfill())
+        self._set("backfills", tuple(found))
+
+    def _backfill(self) -> Backfill:
+        cursor, spans = self.cursor, dict[str, Offsets]()
+        source: tuple[str, ...] = ()
+        if not cursor.at("FROM"):
+            self._not_a_clause("FROM, or the name of a stream or table and FROM")
+            start = cursor.index
+            source = self.qualified("FROM, or the name of the stream or table whose history it is")[1]
+            spans["SOURCE"] = cursor.span_from(start).pair
+        if not cursor.take("FROM"):
+            cursor.fail("FROM", _BACKFILL)
+        start = cursor.index
+        if cursor.symbol() == "(":
+            cursor.skip_group()
+        else:
+            self._not_a_clause(_RELATION)
+            self.qualified(_RELATION)
+        relation = cursor.span_from(start)
+        spans["RELATION"] = relation.pair
+        until = ""
+        if cursor.take("UNTIL"):
+            self._not_a_clause("a time, or a condition")
+            cut = cursor.skip_expression()
+            spans["UNTIL"], until = cut.pair, cut.of(cursor.text)
+        return Backfill(relation.of(cursor.text), source, until, spans)
+
+    def _not_a_clause(self, expected: str) -> None:
+        """The word that begins the next clause is no name."""
+        if self.cursor.done or self.cursor.word() in self.readers:
+            self.cursor.fail(expected, _BACKFILL)
 
     def _properties(self) -> None:
         found = self.pairs(needs_equals=True)

@@ -41,6 +41,7 @@ class Identity:
         operators: the end of the fingerprint, without the query around the operators; "" likewise.
         state: where the state of its operators is, see `sqlx.streaming.backend`.
         partitions: over how many partitions its tasks are spread, where Spark does not say it.
+        backfill: BACKFILL as written, or "".
     """
 
     query: str
@@ -53,6 +54,7 @@ class Identity:
     operators: str = ""
     state: str = "store"
     partitions: int = 0
+    backfill: str = ""
 
 
 def usual_checkpoint(spark: SparkSession, name: TableName) -> str:
@@ -173,6 +175,9 @@ def difference_of(stored: Identity, wanted: Identity) -> str:
         return f"it was written with USING {stored.sink}, this is USING {wanted.sink}"
     if stored.tasks != wanted.tasks:
         return f"it was written with TASKS {stored.tasks}, this is TASKS {wanted.tasks}"
+    if stored.backfill != wanted.backfill:
+        before, now = (one.backfill or "no BACKFILL" for one in (stored, wanted))
+        return f"it was begun with {before}, this is with {now}"
     if stored.location != wanted.location:
         return f"its rows are in {stored.location}, these would go to {wanted.location}"
     changed = _changed_meaning(stored.meaning, wanted.meaning) if stored.meaning else ""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts
 from catalog.statements import literal
 from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, did_you_mean
+from sqlx.spark.histories import Histories
 from sqlx.sql.definitions import QueryCommand, ShowQueries, Statement, StreamingTable
 from sqlx.streaming.observed import snapshot
 from sqlx.streaming.registry import Registry, RunningQuery, queries_of
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
     from udtf.stream.spec import ChangelogFolder
 
 
-#: From a statement, its number of TASKS and where their changelogs are to its query, lowered.
-Lower = Callable[[StreamingTable, int, "ChangelogFolder | None"], "LiveQuery"]
+#: From a statement, its number of TASKS, where their changelogs are, and what is read in place of which sources, to its
+#: query, lowered.
+Lower = Callable[[StreamingTable, int, "ChangelogFolder | None", Histories], "LiveQuery"]
 
 #: How a worker came by the state of a task, in words.
 CAME_BY = {
@@ -54,7 +57,7 @@ def carry_out(spark: SparkSession, statement: Statement, lower: Lower) -> tuple[
         TemporalSqlError: it cannot be carried out.
     """
     if isinstance(statement, StreamingTable):
-        starter = Starter(spark, statement, lambda tasks, changelog: lower(statement, tasks, changelog))
+        starter = Starter(spark, statement, partial(lower, statement))
         starter.start()
         return None, tuple(starter.notes)
     if isinstance(statement, ShowQueries):

@@ -15,11 +15,14 @@ from catalog.spark import SparkCatalog, analysis_error
 from catalog.statements import absolute
 from sqlx.errors import BindError, RunError, TemporalSqlError, UnsupportedError
 from sqlx.spark.binder import check_path
-from sqlx.sql.definitions import StreamingTable
+from sqlx.spark.histories import NO_HISTORIES, Histories
+from sqlx.sql.definitions import StreamingTable, Trigger
 from sqlx.sql.parser import late_span
 from sqlx.streaming.backend import CHANGELOG, STORE, UNCHANGED_PLAN, chosen, folder_for, is_on_one_machine, misfit
 from sqlx.streaming.backend import NOTE as BACKEND_NOTE
+from sqlx.streaming.backfill import Backfilling
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
+from sqlx.streaming.history import check_possible
 from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
 from sqlx.streaming.registry import RunningQuery, listen, queries_of
@@ -218,8 +221,8 @@ def _same(batch: DataFrame) -> DataFrame:
     return batch
 
 
-#: From the number of TASKS and where their changelogs are to the query, lowered.
-Lowered = Callable[[int, "ChangelogFolder | None"], "LiveQuery"]
+#: From the number of TASKS, where their changelogs are, and what is read in place of sources, to the query, lowered.
+Lowered = Callable[[int, "ChangelogFolder | None", Histories], "LiveQuery"]
 #: Said when a query goes on whose text is another one.
 EDITED = "`{name}` goes on with another text around its operators: rows from now on are those of the new one."
 #: Formats whose columns go by their names, so that further ones may be added.
@@ -234,7 +237,8 @@ class Starter:
     Args:
         spark: the session.
         statement: what was written.
-        lower: the query, lowered to that many TASKS, and where their changelogs are (None: in Spark's state store).
+        lower: the query, lowered to that many TASKS; where their changelogs are (None: in Spark's state store), and
+            what is read in place of sources.
         preview: a sink of the caller's own, in the place of the one that USING names.
         to_path: files go to the path in OPTIONS, without a table over them.
         waits: whether AVAILABLE NOW waits for the end.
@@ -253,6 +257,7 @@ class Starter:
     is_new: bool = field(default=False, init=False)
     location: str = field(default="", init=False)
     changelog: ChangelogFolder | None = field(default=None, init=False)
+    backfilling: Backfilling | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.name: TableName = qualified(self.spark, self.statement.name)
@@ -294,6 +299,7 @@ class Starter:
         checkpoint = self._prepare(live)
         try:
             self._make_table(live, checkpoint)
+            self._read_history(live, checkpoint)
             query = self._run(live, checkpoint)
         except Exception:
             if checkpoint is not None and self.is_new:
@@ -306,8 +312,9 @@ class Starter:
         return query
 
     def _lowered(self) -> LiveQuery:
-        self.changelog = self._changelog()
-        live = self.lower(self.tasks, self.changelog)
+        self.changelog, self.backfilling = self._changelog(), self._backfilling()
+        beyond = NO_HISTORIES if self.backfilling is None else self.backfilling.beyond
+        live = self.lower(self.tasks, self.changelog, beyond)
         self.notes += live.plan.notes
         if not live.frame.isStreaming:
             raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
@@ -334,6 +341,15 @@ class Starter:
         if asked is not None:
             self.notes.append(BACKEND_NOTE.format(name=self.name.shown, reason=reason))
         return None
+
+    def _backfilling(self) -> Backfilling | None:
+        """What BACKFILL asks for, as far as its checkpoint has come."""
+        if not self.statement.backfills:
+            return None
+        checkpoint = self._checkpoint()
+        check_possible(self.statement, is_remote=is_remote(self.spark), has_checkpoint=checkpoint is not None)
+        assert checkpoint is not None, "said to be there"
+        return Backfilling(self.spark, self.statement, checkpoint.path, is_new=self.statement.replace)
 
     @property
     def tasks(self) -> int:
@@ -440,8 +456,20 @@ class Starter:
         sink = f"{self.sink.format} OPTIONS ({MODE_OPTION} 'upsert')" if self.is_upsert else self.sink.format
         query, name, changelog = self.statement.query, self.name.shown, self.changelog
         state, partitions = (STORE, 0) if changelog is None else (CHANGELOG, changelog.partitions)
+        start, end = self.statement.span("BACKFILL")
+        backfill = " ".join(self.statement.text[start:end].split()) if self.statement.backfills else ""
         return Identity(
-            query, live.fingerprint, self.tasks, name, sink, location, meaning, live.operators, state, partitions
+            query,
+            live.fingerprint,
+            self.tasks,
+            name,
+            sink,
+            location,
+            meaning,
+            live.operators,
+            state,
+            partitions,
+            backfill,
         )
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:
@@ -487,6 +515,26 @@ class Starter:
             self.table.create(schema, self.sink.format, checkpoint.path, self.options, statement.properties, location)
         except PySparkException as error:
             raise self._sink_refused(error) from error
+
+    # the history
+
+    def _read_history(self, live: LiveQuery, checkpoint: Checkpoint | None) -> None:
+        """Let the query read what is history first, slice by slice; then its checkpoint is that of its sources."""
+        backfilling = self.backfilling
+        if backfilling is None or checkpoint is None:
+            return
+        if not backfilling.is_over:
+            backfilling.prepare()
+            statement, waits = self.statement, self.waits
+            self.statement, self.waits = replace(statement, trigger=Trigger(available_now=True)), True
+            history = self.lower(self.tasks, self.changelog, backfilling.instead)
+            for _ in backfilling.passes():
+                running = self._run(history, checkpoint)
+                self.is_new = False  # there is something that a next start goes on from
+                self._wait_for_start(running)
+            self.statement, self.waits = statement, waits
+            self.notes.append(backfilling.note(self.name.shown))
+        backfilling.hand_over(checkpoint, live.frame)
 
     # the query
 

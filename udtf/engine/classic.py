@@ -259,6 +259,11 @@ class ClassicEngine:
             plan = plan.child()
         return bool(plan.children().isEmpty())
 
+    def streams(self, frame: DataFrame) -> int:
+        """How many sources Spark counts in a live frame."""
+        leaves = _analyzed(frame).collectLeaves()
+        return sum("Streaming" in leaves.apply(n).getClass().getSimpleName() for n in range(leaves.size()))
+
     def estimated_bytes(self, frame: DataFrame) -> int:
         """Spark's estimate of the size of a frame."""
         return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))

@@ -230,6 +230,10 @@ class ConnectEngine:
 
         return isinstance(_plan(frame), DataSource | Read)
 
+    def streams(self, frame: DataFrame) -> int:
+        """Nobody may ask: the checkpoint for which it is wanted is the server's."""
+        raise NotImplementedError(frame)
+
     def estimated_bytes(self, frame: DataFrame) -> int:
         """Spark's estimate of the size of a frame, to two digits."""
         found = self._costs(frame).size

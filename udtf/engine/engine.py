@@ -194,6 +194,10 @@ class Engine(Protocol):
         """Whether a frame is a source under its name, whose hidden columns can be read."""
         ...
 
+    def streams(self, frame: DataFrame) -> int:
+        """How many sources Spark counts in a live frame: those for which a checkpoint has offsets."""
+        ...
+
     def estimated_bytes(self, frame: DataFrame) -> int:
         """Spark's estimate of the size of a frame; `NO_ESTIMATE` or more where it has none."""
         ...

@@ -218,6 +218,20 @@ class HadoopFolder:
         """For how long a file that is there has been there."""
         return time.time() - self.modified_ms(name) / 1000
 
+    def make(self, inner: str) -> None:
+        """Make a folder inside of it."""
+        self._system.mkdirs(self._inside(inner))
+
+    def move(self, inner: str, to: str) -> None:
+        """Move what is inside of it, where it is there, to another place inside of it."""
+        if self._system.exists(self._inside(inner)):
+            self._system.rename(self._inside(inner), self._inside(to))
+
+    def date(self, name: str, ms: int) -> bool:
+        """Say that a file was written at some time; False where its file system keeps its own time (object stores)."""
+        self._system.setTimes(self._inside(name), ms, -1)
+        return self.modified_ms(name) == ms
+
     def delete(self) -> None:
         """Delete the folder with all that is in it."""
         self._system.delete(self._folder, True)

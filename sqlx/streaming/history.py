@@ -1,0 +1,270 @@
+"""What of a streaming table's sources is history: from BACKFILL, the definitions that its query reads, and a cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from pyspark.errors import PySparkException
+
+from catalog.definitions import part_text
+from catalog.relations import alias_text
+from catalog.spark import SparkCatalog, analysis_error, type_text
+from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, UnsupportedError
+from sqlx.spark.histories import Cut, place_of, rows_of_history
+from sqlx.sql.parser import scan
+from udtf.engine import engine_of
+from udtf.engine.asking import probing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from catalog.definitions import Offsets
+    from catalog.entries import Entry
+    from sqlx.sql.definitions import Backfill, StreamingTable
+    from sqlx.sql.structure import Relation
+
+_TIMES: Final = frozenset({"timestamp", "timestamp_ntz", "date", "string"})
+
+
+@dataclass(frozen=True)
+class History:
+    """The history of one source.
+
+    Attributes:
+        place: of the definition, see `place_of`.
+        entry: the definition.
+        relation: where its rows are, as in a FROM clause.
+        cut: up to where they are history; None: all of them.
+        span: where the statement says so.
+    """
+
+    place: str
+    entry: Entry
+    relation: str
+    cut: Cut | None
+    span: Offsets
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A definition that a query reads.
+
+    Attributes:
+        entry: the definition.
+        is_direct: whether the query itself names it.
+        is_first: whether it reads no other one.
+        span: where the query names it, or what is behind it.
+    """
+
+    entry: Entry
+    is_direct: bool
+    is_first: bool
+    span: Offsets
+
+
+@dataclass
+class HistoryReader:
+    """Reads BACKFILL.
+
+    Args:
+        spark: the session.
+        statement: what was written.
+        known: the cuts of a backfill that was begun, by place: UNTIL is asked once.
+    """
+
+    spark: SparkSession
+    statement: StreamingTable
+    known: dict[str, Cut]
+
+    def read(self) -> tuple[History, ...]:
+        """The history of each source.
+
+        Raises:
+            BindError: `BACKFILL.SOURCE`, `BACKFILL.UNTIL` or `BACKFILL.HISTORY`.
+        """
+        named = self._named()
+        found = [self._history(place, clause) for place, clause in named.items()]
+        rest = [source for source in self._sources(frozenset(named)) if source.is_first]
+        others = [source.entry for source in rest if place_of(self._catalog, source.entry.name) not in named]
+        if others:
+            found += [self._own(entry, found) for entry in others]
+        for one in found:
+            self._check(one)
+        return tuple(found)
+
+    @cached_property
+    def _catalog(self) -> SparkCatalog:
+        return SparkCatalog(self.spark)
+
+    # whose history it is
+
+    def _named(self) -> dict[str, Backfill]:
+        sources = {place_of(self._catalog, source.entry.name): source for source in self._sources(frozenset())}
+        if not sources:
+            self._refuse("SOURCE", self.statement.span("BACKFILL"), reason="the query reads no stream that is defined")
+        found: dict[str, Backfill] = {}
+        for clause in self.statement.backfills:
+            place = place_of(self._catalog, clause.source) if clause.source else self._only_stream(clause, sources)
+            span = clause.spans.get("SOURCE", clause.spans["RELATION"])
+            if place not in sources:
+                names = ", ".join(f"`{source.entry.name}`" for source in sources.values())
+                reason = f"the query does not read `{'.'.join(clause.source)}`, it reads {names}"
+                self._refuse("SOURCE", span, reason=reason)
+            if place in found:
+                self._refuse("SOURCE", span, reason=f"`{sources[place].entry.name}` has two of them")
+            found[place] = clause
+        return found
+
+    def _only_stream(self, clause: Backfill, sources: dict[str, _Source]) -> str:
+        streams = [place for place, one in sources.items() if one.is_direct and one.entry.kind == "stream"]
+        direct = streams or [place for place, one in sources.items() if one.is_direct]
+        if len(direct) != 1:
+            names = ", ".join(f"`{sources[place].entry.name}`" for place in direct)
+            self._refuse("SOURCE", clause.spans["RELATION"], reason=f"the query reads {names}")
+        return direct[0]
+
+    def _sources(self, stop: frozenset[str]) -> Iterator[_Source]:
+        """The definitions that the query reads; behind those at which it is to stop nothing is looked for."""
+        seen: set[str] = set()
+        for relation in scan(self.statement.query).read():
+            start, end = relation.body.pair
+            span = start + self.statement.query_start, end + self.statement.query_start
+            yield from self._behind(relation, span, stop, seen, is_direct=True)
+
+    def _behind(
+        self, relation: Relation, span: Offsets, stop: frozenset[str], seen: set[str], *, is_direct: bool
+    ) -> Iterator[_Source]:
+        entry = self._catalog.resolve(relation.parts) if relation.parts else None
+        if entry is None:
+            if relation.stream:
+                reason = f"`{'.'.join(relation.parts)}` is no definition: make one of it with CREATE STREAM"
+                self._refuse("SOURCE", span, reason=reason)
+            return
+        place = place_of(self._catalog, entry.name)
+        if place in seen:
+            return
+        seen.add(place)
+        text = entry.relation[1:-1] if entry.relation.startswith("(") else f"SELECT * FROM {entry.relation}"
+        inner = [] if place in stop or entry.topic else list(scan(text).read())
+        further = [one for read in inner for one in self._behind(read, span, stop, seen, is_direct=False)]
+        yield _Source(entry, is_direct, not further, span)
+        yield from further
+
+    # where its rows are
+
+    def _history(self, place: str, clause: Backfill) -> History:
+        entry = next(
+            source.entry for source in self._sources(frozenset()) if place_of(self._catalog, source.entry.name) == place
+        )
+        cut = self.known.get(place)
+        if cut is None and clause.until:
+            cut = self._cut(clause, entry)
+        return History(place, entry, clause.relation, cut, clause.spans["RELATION"])
+
+    def _own(self, entry: Entry, named: list[History]) -> History:
+        """A source without a history of its own: its rows that are there, before the cut of the others."""
+        cuts = {one.cut for one in named}
+        cut = next(iter(cuts))
+        if len(cuts) != 1 or cut is None or not cut.is_time:
+            names = ", ".join(f"`{one.entry.name}`" for one in named)
+            reason = f"`{entry.name}` is read too: name its history as well, or one time for all after UNTIL"
+            self._refuse("UNTIL", named[0].span, reason=f"{names} has no time UNTIL which it is history, and {reason}")
+        return History(place_of(self._catalog, entry.name), entry, entry.relation, cut, named[0].span)
+
+    # the cut
+
+    def _cut(self, clause: Backfill, entry: Entry) -> Cut:
+        time_us = self._time_us(clause)
+        if time_us is not None:
+            return Cut(f"timestamp_micros({time_us})", is_time=True)
+        alias = part_text(alias_text(entry).strip("`"))
+        frame = self._asked(f"SELECT ({clause.until}) AS cut FROM {clause.relation} AS {alias}", "UNTIL", clause)
+        kind = type_text(frame.schema.fields[0].dataType)
+        if kind != "boolean":
+            self._refuse("UNTIL", clause.spans["UNTIL"], reason=f"it is of the type {kind.upper()}")
+        return Cut(clause.until, is_time=False)
+
+    def _time_us(self, clause: Backfill) -> int | None:
+        """A constant time, microseconds; None where it reads columns."""
+        engine, span = engine_of(self.spark), clause.spans["UNTIL"]
+        try:
+            with probing():
+                kind = type_text(engine.query(f"SELECT ({clause.until}) AS cut").schema.fields[0].dataType)
+        except PySparkException:
+            return None
+        if kind not in _TIMES:
+            self._refuse("UNTIL", span, reason=f"it is of the type {kind.upper()}")
+        try:
+            found = engine.query(f"SELECT unix_micros(CAST(({clause.until}) AS TIMESTAMP)) AS cut").collect()[0][0]
+        except PySparkException as error:
+            self._refuse("UNTIL", span, reason=str(analysis_error(error)))
+        if found is None:
+            self._refuse("UNTIL", span, reason="it is NULL")
+        return int(found)
+
+    # the rows
+
+    def rows(self, history: History) -> DataFrame:
+        """The rows of a history.
+
+        Raises:
+            BindError: `BACKFILL.HISTORY`, Spark refuses to read them.
+        """
+        try:
+            return self.spark.sql(rows_of_history(history.entry, history.relation, history.cut))
+        except TemporalSqlError as error:
+            if not isinstance(error, RefusedBySpark):
+                self._refuse("HISTORY", history.span, name=history.entry.name, reason=str(error))
+            raise
+        except PySparkException as error:
+            reason = str(analysis_error(error))
+            self._refuse("HISTORY", history.span, name=history.entry.name, reason=reason)
+
+    def _check(self, history: History) -> None:
+        entry, has = history.entry, {}
+        for field in self.rows(history).schema.fields:
+            has[field.name.lower()] = type_text(field.dataType)
+        for column in entry.columns:
+            found = has.get(column.name.lower())
+            if found is None:
+                reason = f"it has no column `{column.name}`"
+                self._refuse("HISTORY", history.span, name=entry.name, reason=reason)
+            if found != column.type:
+                reason = (
+                    f"its column `{column.name}` is {found.upper()}, and that of `{entry.name}` {column.type.upper()}"
+                )
+                self._refuse("HISTORY", history.span, name=entry.name, reason=reason)
+        if entry.kind == "upsert" and not entry.sequence_by:
+            reason = (
+                "it is an upsert table without SEQUENCE BY, and a relation does not say which of two rows came last"
+            )
+            self._refuse("HISTORY", history.span, name=entry.name, reason=reason)
+
+    def _asked(self, query: str, condition: str, clause: Backfill) -> DataFrame:
+        try:
+            return self.spark.sql(query)
+        except PySparkException as error:
+            return self._refuse(condition, clause.spans["UNTIL"], reason=str(analysis_error(error)))
+
+    def _refuse(self, about: str, span: Offsets, **parameters: str) -> NoReturn:
+        condition = f"BACKFILL.{about}"
+        raise BindError(condition, self.statement.text, span, **parameters)
+
+
+def check_possible(statement: StreamingTable, *, is_remote: bool, has_checkpoint: bool) -> None:
+    """Refuse BACKFILL where it cannot be.
+
+    Raises:
+        UnsupportedError: over Spark Connect: the checkpoint is changed when the stream takes over.
+        BindError: rows that go nowhere have no checkpoint, and every start would read the history again.
+    """
+    span = statement.span("BACKFILL")
+    if is_remote:
+        what = "BACKFILL: a client cannot change the files of a checkpoint"
+        raise UnsupportedError("UNSUPPORTED.CONNECT", statement.text, span, what=what)
+    if not has_checkpoint:
+        reason = "a table without a CHECKPOINT would read it again at every start"
+        raise BindError("BACKFILL.SOURCE", statement.text, span, reason=reason)
