@@ -14,6 +14,7 @@ from sqlx.failures import CommandError
 from sqlx.spark.workers import warm
 from sqlx.sql.definitions import StreamingTable, parse_streaming
 from sqlx.sql.tokens import tokenize
+from sqlx.streaming.following import FollowedStream, Following
 from sqlx.streaming.lease import Lease
 from sqlx.streaming.registry import queries_of
 from udtf.engine.folders import LEASE, HadoopFolder
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) -> tuple[Lease, list[Script]]:
     """Get ready to run the streams of scripts, and wait until no other process does.
 
-    Definitions are carried out, queries are compiled, workers are started: what is left is to start.
+    Definitions are carried out, queries are compiled, workers are started, and states are read as the other process
+    writes them: what is left is to start.
 
     Args:
         spark: the session.
@@ -57,12 +59,15 @@ def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) ->
     if not streams:
         msg = "There is nothing to stand by for: no CREATE STREAMING TABLE."
         raise CommandError(msg)
+    followed = []
     for made in streams:
-        statements_of(spark).live(made, made.tasks or configured_tasks(spark))
+        _, operators = statements_of(spark).stateful(made.query, made.tasks or configured_tasks(spark), None)
+        followed.append(FollowedStream(spark, made, made.checkpoint, operators))
     warm(spark)
     _rehearse(spark, streams[0].checkpoint)
     lease = Lease(spark, streams[0].checkpoint)
-    lease.wait(lambda holder: note(f"Standing by: {holder.shown} runs the streams of this script."))
+    with Following(followed, note):
+        lease.wait(lambda holder: note(f"Standing by: {holder.shown} runs the streams of this script."))
     note("Active: this process runs the streams.")
     return lease, kept
 

@@ -124,6 +124,11 @@ class Operator(PlanNode):
         """The same operator over other inputs."""
         raise NotImplementedError
 
+    @property
+    def remembered(self) -> str:
+        """What of its config the state depends on, as text: an edited query goes on where that is the same."""
+        return str(getattr(self.config, "remembered", self.config))
+
     def place(self, what: str) -> tuple[int, int] | None:
         """Where a clause or a call of the operator is in the text; None where it has none."""
         return dict(self.places).get(what)
@@ -220,6 +225,11 @@ class CorrectedJoin(AsOfJoin):
     @property
     def gives_changes(self) -> bool:
         return True
+
+    @property
+    def remembered(self) -> str:
+        """All of it: what was given out of a row is in its state, too."""
+        return str(self.config)
 
     @property
     def result_keys(self) -> tuple[Column, ...]:

@@ -331,9 +331,9 @@ class SessionStatements:
 
     def _state(self, name: str, text: str, span: Span) -> str:
         """A view of what a streaming query keeps."""
-        return self.views.register(state_of(self.spark, name, text, span.pair, self._stateful))
+        return self.views.register(state_of(self.spark, name, text, span.pair, self.stateful))
 
-    def _stateful(self, query: str, tasks: int, strategy: str | None) -> tuple[str, Sequence[Stateful]]:
+    def stateful(self, query: str, tasks: int, strategy: str | None) -> tuple[str, Sequence[Stateful]]:
         """The fingerprint of a live query as it is now, and its operators."""
         binder = self._binder()
         lowered = lower_stream(

@@ -680,8 +680,9 @@ class StreamLowering:
             operator=f"{self._prefix}{node.config.name}_{self.plan.operators().index(node) + 1}",
             make_logic=function_of(node, "live")(node, emit_order),
             fingerprint=" | ".join(
-                [*(side.sql for side in node.inputs), str(node.config), *kept, f"{emit_order} TASKS {self.tasks}"]
+                [*(side.sql for side in node.inputs), node.remembered, *kept, f"{emit_order} TASKS {self.tasks}"]
             ),
+            answers=str(node.config),
             tasks=self.tasks,
             order_columns=tuple(sum(1 for c in columns if is_order(c.name)) for columns in sources),
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,

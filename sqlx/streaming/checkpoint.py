@@ -128,7 +128,7 @@ class Checkpoint:
         """
         difference = difference_of(stored, wanted)
         if not difference:
-            return False
+            return " ".join(stored.query.split()) != " ".join(wanted.query.split())
         edited = is_edited(stored, wanted)
         why = misfit() if edited else ""
         if why or not edited:

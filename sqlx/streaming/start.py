@@ -224,7 +224,7 @@ def _same(batch: DataFrame) -> DataFrame:
 #: From the number of TASKS, where their changelogs are, and what is read in place of sources, to the query, lowered.
 Lowered = Callable[[int, "ChangelogFolder | None", Histories], "LiveQuery"]
 #: Said when a query goes on whose text is another one.
-EDITED = "`{name}` goes on with another text around its operators: rows from now on are those of the new one."
+EDITED = "`{name}` goes on with another text: rows from now on are those of the new one."
 #: Formats whose columns go by their names, so that further ones may be added.
 BY_NAME = frozenset({"parquet", "orc", "json", "avro", "delta", "iceberg"})
 _CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")

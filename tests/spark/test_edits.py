@@ -89,19 +89,37 @@ GOES_ON = [
     "SELECT id, rate FROM (SELECT o.id, r.rate {join}) AS inner_rows",
     "WITH j AS (SELECT o.id, r.rate {join}) SELECT id, rate FROM j WHERE rate > 0",
     "SELECT o.id, r.rate, current_timestamp() AS seen {join}",
+    "SELECT o.id, r.rate {join} TOLERANCE INTERVAL 1 HOUR",
+    "SELECT o.id, r.rate {join} TOLERANCE INTERVAL 2 HOURS WHERE r.rate IS NOT NULL",
+    "SELECT o.id, r.rate {join} EXCLUSIVE",
+    "SELECT o.id, r.rate {join} WITH REASON",
+    "SELECT o.id, r.rate FROM ed_orders o JOIN ed_rates r AS OF o.ts ON o.ccy = r.ccy",
+    "SELECT o.id, /* the rate of then */ r.rate {join}",
+    "SELECT o.id, round(r.rate / 3.0, 2) AS third {join}",
+    "SELECT o.id, r.rate {join} WHERE r.rate IN (110, 220)",
+    "SELECT o.id, r.rate IS NULL AS is_missing {join}",
+    "SELECT concat('#', o.id) AS name, r.rate {join}",
+    "SELECT * FROM (SELECT o.id, r.rate {join}) WHERE id BETWEEN 1 AND 1000",
 ]
 REFUSED = [
     "SELECT DISTINCT o.id, r.rate {join}",
     "SELECT o.id, r.rate, o.amount {join}",
-    "SELECT o.id, r.rate {join} TOLERANCE INTERVAL 1 HOUR",
     "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 1 MINUTE",
-    "SELECT o.id, r.rate FROM ed_orders o JOIN ed_rates r AS OF o.ts ON o.ccy = r.ccy",
+    "SELECT o.id, r.rate {join} TIES BY (r.rate)",
+    "SELECT o.id, r.rate, r.ts {join}",
+    "SELECT o.id, r.rate {join} UNION ALL SELECT o.id, r.rate {join}",
+    "SELECT id, rate, row_number() OVER (ORDER BY id) AS n FROM (SELECT o.id, r.rate {join})",
+    "SELECT o.id, r.rate {join} LIMIT 10",
+    "SELECT o.id, r.rate FROM ed_orders o LEFT JOIN ed_rates r AS OF o.ts + INTERVAL 1 MINUTE ON o.ccy = r.ccy",
     "SELECT o.id, r.rate FROM ed_orders o LEFT JOIN ed_rates r AS OF o.ts ON lower(o.ccy) = r.ccy",
     "SELECT o.id, r.rate FROM (SELECT * FROM ed_orders WHERE id > 0) o LEFT JOIN ed_rates r AS OF o.ts"
     " ON o.ccy = r.ccy",
     "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)",
     "SELECT ccy, count(*) AS n FROM ed_orders GROUP BY ccy EMIT CHANGES",
 ]
+
+
+WINDOWS = "SELECT ccy, count(*) AS n FROM ed_orders GROUP BY ccy, window(ts, '1 minute')"
 
 
 @pytest.mark.full
@@ -113,6 +131,73 @@ def test_a_table_of_edits(recorded: SparkSession) -> None:
     for text in REFUSED:
         assert started(recorded, text.format(join=JOIN), "USING noop", "ed_noop") != "", text
     assert started(recorded, BASE, "USING noop", "ed_noop") == ""
+
+
+#: First a query, then edits of it with which it goes on, and others with which it does not.
+OTHERS = {
+    "waiting join": (
+        [
+            "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 1 MINUTE",
+            "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 10 MINUTES",
+            "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 0 SECONDS TOLERANCE INTERVAL 1 HOUR",
+            "SELECT o.id, r.rate + 1 AS rate {join} GRACE PERIOD INTERVAL 5 SECONDS",
+        ],
+        ["SELECT o.id, r.rate {join}", "SELECT o.id, r.rate, o.amount {join} GRACE PERIOD INTERVAL 1 MINUTE"],
+    ),
+    "deduplication": (
+        [
+            "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)",
+            "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) LATE DROP",
+            "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) LATE FORWARD",
+            "SELECT id, lower(ccy) AS ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) WHERE id > 0",
+        ],
+        [
+            "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 2 HOURS BY (id)",
+            "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id, ccy)",
+            "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) KEEP LAST",
+        ],
+    ),
+    "windows": (
+        [
+            f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL",
+            f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL BUFFER MAX 1000 KEYS WHEN FULL FAIL",
+            f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL BUFFER MAX 2000 KEYS WHEN FULL SPILL",
+            f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE HAVING count(*) > 1 EMIT FINAL",
+        ],
+        [
+            f"{WINDOWS} GRACE PERIOD INTERVAL 2 MINUTES EMIT FINAL",
+            f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT CHANGES AS UPSERT",
+            f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL".replace("'1 minute'", "'2 minutes'"),
+        ],
+    ),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", OTHERS)
+def test_edits_of_other_operators(recorded: SparkSession, kind: str) -> None:
+    goes_on, refused = ([text.format(join=JOIN) for text in texts] for texts in OTHERS[kind])
+    one_more(recorded)
+    for text in goes_on:
+        assert started(recorded, text, "USING noop", "ed_noop") == "", text
+    for text in refused:
+        assert started(recorded, text, "USING noop", "ed_noop") != "", text
+    assert started(recorded, goes_on[0], "USING noop", "ed_noop") == ""
+
+
+def test_what_is_asked_when_a_row_leaves_may_be_another_one_tomorrow(recorded: SparkSession) -> None:
+    waits = f"SELECT o.id, r.rate {JOIN} GRACE PERIOD INTERVAL"
+    first = one_more(recorded)
+    assert started(recorded, f"{waits} 1 HOUR") == ""
+    assert rows(recorded) == []
+    recorded.sql("INSERT INTO ed_orders VALUES (-1, 'USD', 0, TIMESTAMP'2026-01-01 10:15:00')")
+    assert started(recorded, f"{waits} 1 MINUTE") == ""  # it has waited long enough now
+    assert rows(recorded) == [(first, 110)]
+    recorded.sql("INSERT INTO ed_orders VALUES (-2, 'EUR', 0, TIMESTAMP'2026-01-01 10:30:00')")
+    recorded.sql("INSERT INTO ed_orders VALUES (-3, 'EUR', 0, TIMESTAMP'2026-01-01 11:30:00')")
+    inner = f"SELECT o.id, r.rate {JOIN} GRACE PERIOD INTERVAL 1 MINUTE TOLERANCE INTERVAL 20 MINUTES"
+    assert started(recorded, inner) == ""
+    assert rows(recorded) == [(-2, None), (-1, None), (first, 110)]  # too far from 10:00
 
 
 @pytest.mark.full

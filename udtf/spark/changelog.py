@@ -66,6 +66,49 @@ def run_partition(
     folder.ran(_number(), spec.changelog.partitions)
 
 
+def follow_tasks(
+    specs: Sequence[StreamSpec], query: str, folder: str, batch: int, places: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Bring the states of a query that another driver runs into the memory of this worker, as of a micro-batch.
+
+    Each worker goes on with the tasks that it has; those that no worker has are shared out.
+
+    Args:
+        specs: the operators of the query.
+        query: its id.
+        folder: of its changelogs.
+        batch: the last micro-batch that was committed, or a later one.
+        places: how many workers are asked.
+        batches: which of them this is.
+
+    Returns:
+        The tasks that were read.
+    """
+    import pyarrow as pa
+
+    from udtf.errors import StateError
+    from udtf.stream.folder_log import OperatorFolder, tasks_in
+    from udtf.stream.siblings import of_this_executor
+    from udtf.stream.task import TaskRunner
+
+    freeze_loaded_modules()
+    followed = []
+    for place in (place for rows in batches for place in rows.column(0).to_pylist()):
+        for spec in specs:
+            operator = OperatorFolder(Path(folder, spec.operator), batch + 1, f"operator {spec.operator}")
+            runner = TaskRunner(spec, query, siblings=of_this_executor())
+            for task in tasks_in(operator.folder):
+                try:
+                    log = operator.of(task, is_followed=False)
+                    followed += [task] if runner.follow(task, log, is_wanted=task % places == place) else []
+                except (
+                    StateError,
+                    FileNotFoundError,
+                ):  # it goes on while it is read; or it is broken, which a run says
+                    continue
+    yield pa.RecordBatch.from_pydict({"task": pa.array(followed, pa.int32())})
+
+
 def _hold(held: HeldBlobs, tasks: int, batches: Iterable[pa.RecordBatch]) -> None:
     task_of = {slot: task for task, slot in enumerate(slots(tasks))}
     for batch in batches:

@@ -23,10 +23,13 @@ from udtf.stream.spec import MAXIMA, StreamSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+    from udtf.engine.engine import Engine
 
 _POOL: Final = "SQLX_WORKER_POOL"
 #: Arrays that grow by copying leave holes in the heap, more than the state itself: large ones get pages of their own.
@@ -88,14 +91,21 @@ def _answered(packed: DataFrame, schemas: tuple[StructType, ...], spec: StreamSp
     """What the tasks answer, by the host that keeps their state."""
     engine = engine_of(packed.sparkSession)
     answered_as = ANSWERED if spec.hands_over is None else HANDED_OVER
-    # What packs and unpacks shall not take the workers with states; their memory is settled there, too.
-    with engine.worker_environment(_ALLOCATING, {_POOL: "states"}):
+    with in_state_workers(engine):
         if spec.changelog is not None:
             placed = packed.repartition(spec.changelog.partitions, F.col("slot"))
             return engine.live_rows(placed, partial(run_partition, spec, schemas), answered_as)
         processor = engine.stateful(TaskProcessor(spec, schemas))
         clock = "None" if spec.idle_ms is None else "ProcessingTime"
         return packed.groupBy("slot").transformWithStateInPandas(processor, answered_as, "Append", clock)
+
+
+def in_state_workers(engine: Engine) -> AbstractContextManager[None]:
+    """Within it frames are made whose rows go to the workers that keep states.
+
+    What packs and unpacks shall not take them; their memory is settled there, too.
+    """
+    return engine.worker_environment(_ALLOCATING, {_POOL: "states"})
 
 
 def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:

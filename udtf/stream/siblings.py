@@ -83,7 +83,7 @@ class Siblings:
 
     def ask(self, asked: Asked) -> Answer | bytes | None:
         """What the sibling that has the state says, see `Answers`; None where there is none, or it does not answer."""
-        name = self._owner(asked.key)
+        name = self.owner(asked.key)
         if not name:
             return None
         try:
@@ -93,8 +93,8 @@ class Siblings:
                 self._open.pop(name).close()
             return None
 
-    def _owner(self, key: CacheKey) -> str:
-        """The name of another process that has announced the task."""
+    def owner(self, key: CacheKey) -> str:
+        """The name of another process that has announced the task; "" where there is none."""
         if self.folder is None:
             return ""
         try:

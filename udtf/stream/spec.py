@@ -83,6 +83,7 @@ class StreamSpec:
         operator: unique within the query; names its state, and its metrics in the query's progress.
         make_logic: makes an empty logic; picklable.
         fingerprint: what the state belongs to (operator, configuration); together with `tasks`.
+        answers: all of its configuration, as text; what a worker has in memory is of one that answers alike.
         tasks: how many units of state.
         order_columns: per input how many columns `__o0 ..` give the order of arrival.
         common_sequence: the inputs interleave by `__o0`, which has one type in all; else by event time.
@@ -111,6 +112,7 @@ class StreamSpec:
     hands_over: Handover | None = None
     shows: tuple[str, ...] | None = None
     changelog: ChangelogFolder | None = None
+    answers: str = ""
 
     @property
     def belongs_to(self) -> str:

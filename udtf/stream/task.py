@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from udtf.logic import IdleLogic, StreamEmission, StreamLogic
+    from udtf.stream.asked import CacheKey
     from udtf.stream.cache import StateCache
     from udtf.stream.log import Head, Log
     from udtf.stream.siblings import Siblings
@@ -69,6 +70,39 @@ class TaskRunner:
         """
         return self._carry_out(task, log, inputs, b"", is_idle=True)
 
+    def follow(self, task: int, log: Log, *, is_wanted: bool) -> bool:
+        """Keep a task's state as of its log, whose micro-batches another executor runs.
+
+        Args:
+            task: whose state.
+            log: that task's.
+            is_wanted: take it over where no process of this executor has it.
+
+        Returns:
+            Whether this process has it now.
+
+        Raises:
+            StateError: the log is not one of this query, or not as it was written.
+        """
+        place, key = self._place(task), self._key(task)
+        if self.siblings.owner(key):
+            return False
+        kept = self.cache.take(key)
+        if kept is None and not is_wanted:
+            return False
+        head = checked_head(log, self.spec.belongs_to, place)
+        with self.siblings.at_work:
+            logic = restore(self.spec.make_logic, log, head, kept, place).logic
+            self.cache.put(key, CachedState(logic, head.position, head.token), self.spec.cache_bytes)
+        self.siblings.announce(key, self)
+        return True
+
+    def _key(self, task: int) -> CacheKey:
+        return f"{self.query} {self.spec.belongs_to} {self.spec.answers}", self.spec.operator, task
+
+    def _place(self, task: int) -> str:
+        return f"operator {self.spec.operator}, task {task}"
+
     def answer_for(self, asked: Asked) -> Answer | bytes | None:
         """Answer a sibling from a state that is kept here, see `siblings.Answers`.
 
@@ -88,8 +122,7 @@ class TaskRunner:
         self, task: int, log: Log, inputs: Sequence[pa.Table], digest: bytes, *, is_idle: bool
     ) -> StreamEmission:
         started = time.perf_counter_ns()
-        place = f"operator {self.spec.operator}, task {task}"
-        key = f"{self.query} {self.spec.belongs_to}", self.spec.operator, task
+        place, key = self._place(task), self._key(task)
         asked = Asked(key, checked_head(log, self.spec.belongs_to, place), tuple(inputs), digest, is_idle)
         kept = self.cache.take(key)
         is_elsewhere = asked.head.position > 0 and (kept is None or not kept.answers(asked))

@@ -89,6 +89,36 @@ def test_answers_do_not_depend_on_cuts_workers_retries_late_writers_or_compactio
     assert query.out == expected(KEYS)
 
 
+def test_who_follows_has_the_state_and_goes_on_from_its_tail(tmp_path: Path) -> None:
+    query, standby = Query(tmp_path), StateCache()
+
+    def follow(*, is_wanted: bool) -> bool:
+        log = OperatorFolder(tmp_path, query.batch, "operator count_1").of(TASK, is_followed=False)
+        return TaskRunner(query.spec, "q", standby).follow(TASK, log, is_wanted=is_wanted)
+
+    query.push([1, 2])
+    assert not follow(is_wanted=False)  # another worker is to have it
+    assert follow(is_wanted=True)
+    query.push([1])
+    read = [path.name for path in query.files("delta")]
+    query.files("delta")[0].unlink()  # what it has read it needs no more
+    assert follow(is_wanted=False)
+    assert len(read) == 2
+    query.workers[0] = standby
+    query.push([2, 1])
+    assert query.metrics["restored_cache"] == 1
+    assert query.out == expected([1, 2, 1, 2, 1])
+
+
+def test_what_is_in_memory_of_one_that_answers_otherwise_is_not_taken(tmp_path: Path) -> None:
+    query = Query(tmp_path)
+    query.push([1, 2])
+    query.spec = replace(query.spec, answers="otherwise")
+    query.push([1])
+    assert query.metrics["restored_snapshot"] == 1
+    assert query.out == expected([1, 2, 1])
+
+
 def test_a_micro_batch_that_was_not_committed_counts_for_nothing(tmp_path: Path) -> None:
     query = Query(tmp_path)
     query.push([1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
 from udtf.errors import OperatorError, require
@@ -70,6 +70,12 @@ class AsOfJoinConfig:
         if self.grace_us is None or self.direction == "backward":
             return self.grace_us
         return self.grace_us + (self.tolerance_us or 0)
+
+    @property
+    def remembered(self) -> AsOfJoinConfig:
+        """What its state depends on: how a row is answered, and how long one waits, is asked when it leaves."""
+        waits = None if self.grace_us is None else 0
+        return replace(self, join="inner", exclusive=False, tolerance_us=None, with_reason=False, grace_us=waits)
 
     def to_json(self) -> str:
         """As the options of the table function."""

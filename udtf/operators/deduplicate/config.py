@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from udtf.errors import OperatorError, require
 from udtf.time import Micros
@@ -51,6 +51,11 @@ class DeduplicateConfig:
     def forwards_late(self) -> bool:
         """Late rows are part of the output."""
         return (self.late or ("drop" if self.keeps_last else "forward")) == "forward"
+
+    @property
+    def remembered(self) -> DeduplicateConfig:
+        """What its state depends on: of a late row nothing is kept, whether it is forwarded or not."""
+        return replace(self, late=self.late if self.late == "to" else None)
 
     def to_json(self) -> str:
         """As the options of the table function."""

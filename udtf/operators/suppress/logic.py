@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -54,6 +54,11 @@ class SuppressConfig:
         for name in ("max_rows", "max_bytes"):
             value = getattr(self, name)
             require(self, name, value is None or value >= 0, "None or >= 0")
+
+    @property
+    def remembered(self) -> SuppressConfig:
+        """What its state depends on: limits are asked of each update anew."""
+        return replace(self, max_rows=None, max_bytes=None, when_full="emit")
 
 
 class _Entry(NamedTuple):

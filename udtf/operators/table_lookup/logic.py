@@ -5,7 +5,7 @@ Source: semantics.md 6.1, 6.2 (unversioned), 4.1, 4.2; KIP-914 ("unversioned tab
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from udtf.errors import require
@@ -43,6 +43,11 @@ class TableLookupConfig:
 
     def __post_init__(self) -> None:
         require(self, "join", self.join in ("inner", "left"), "'inner' or 'left'")
+
+    @property
+    def remembered(self) -> TableLookupConfig:
+        """What its state depends on: a row is answered at once."""
+        return replace(self, join="inner")
 
     @property
     def is_left(self) -> bool:

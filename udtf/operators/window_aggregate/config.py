@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -114,6 +114,11 @@ class WindowAggregateConfig:
     def horizon_us(self) -> Micros:
         """How long behind stream time a window closes after its end: the grace, and the gap of a session."""
         return self.grace_us + (self.window.size_us if self.window.kind == "session" else 0)
+
+    @property
+    def remembered(self) -> WindowAggregateConfig:
+        """What its state depends on: limits are about what is in memory."""
+        return replace(self, max_rows=None, max_bytes=None, when_full="fail")
 
     def to_json(self) -> str:
         """As text."""
