@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-standby bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-peers bench-standby bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -108,6 +108,9 @@ bench-deduplicate: setup ## deduplication in batch and live side by side with ot
 
 bench-kafka: setup ## a million records through a real broker, with crashes on the way (ARGS="--rows 50000")
 	$(BIN)/python -m benchmarks.kafka $(ARGS)
+
+bench-peers: setup ## the live AS OF join beside Flink and Kafka Streams (needs Maven; ARGS=--quick)
+	$(BIN)/python -m benchmarks.peers_stream $(ARGS)
 
 bench-standby: setup ## kills the driver of a stream again and again while another one stands by (ARGS="--keys 2000000 --kills 20")
 	$(BIN)/python -m benchmarks.standby $(ARGS)

@@ -1,7 +1,7 @@
 """How long a stream stands still when its driver is killed: with another one standing by, and started anew.
 
-A live AS OF join, whose state is millions of versions. Its driver is killed with ``kill -9`` again and again, and each time
-the next one has to go on; all rows are counted in the end.
+A live AS OF join, whose state is millions of versions. Its driver is killed with ``kill -9`` again and again, and the
+next one has to go on each time; all rows are counted in the end.
 """
 
 from __future__ import annotations

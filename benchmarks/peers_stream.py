@@ -1,0 +1,175 @@
+"""The live AS OF join beside its peers: Flink's temporal join, and Kafka Streams' join with a versioned table.
+
+All of them read the same rows in the order of event time, on two cores, warm: the second run of a process counts. What
+is compared is processor time, for the peers read rows from a mapped file and sum their answers up, while ours are a
+whole streaming table, Parquet to Parquet with its checkpoint. Answers have to be equal.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.stream_data import LARGE, Case, make
+from benchmarks.stream_measure import LEFT_OUT, PARQUET, measure_live
+from benchmarks.stream_ways import OURS, RETENTION_US, StreamWays
+
+if TYPE_CHECKING:
+    from benchmarks.data import Inputs
+
+JAVA = Path(__file__).parent / "java"
+PEERS = {
+    "Flink 2.3, RocksDB": "flink-rocksdb",
+    "Flink 2.3, states on the heap": "flink-hashmap",
+    "Kafka Streams 4.4, no broker": "kafka-streams",
+}
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+#: What Flink asks of a Java that has modules.
+_OPENS = [
+    f"--add-opens=java.base/{name}=ALL-UNNAMED"
+    for name in ("java.lang", "java.util", "java.net", "java.io", "java.nio", "sun.nio.ch", "java.time", "java.text")
+]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one way cost.
+
+    Attributes:
+        way: its name.
+        seconds, cpu_seconds: of a whole run.
+        rows: that it read, of both sides.
+        state_bytes: what it keeps: on disk, of ours in memory.
+        answer: rows, matches and a sum.
+    """
+
+    way: str
+    seconds: float
+    cpu_seconds: float
+    rows: int
+    state_bytes: int
+    answer: str
+
+    @property
+    def rate(self) -> float:
+        """Rows per second of processor time."""
+        return self.rows / self.cpu_seconds
+
+
+def mapped(inputs: Inputs, folder: Path) -> tuple[Path, Path, int]:
+    """Both sides as files of four numbers a row: key, event time in microseconds, id, value; and how many rows."""
+    total = 0
+    paths = []
+    for name, source, value in (("left", inputs.left, "qty"), ("right", inputs.right, "rate")):
+        path = folder / f"{name}.bin"
+        with path.open("wb") as target:
+            for file in sorted(source.glob("*.parquet")):
+                table = pq.read_table(file)
+                rows = np.zeros((len(table), 4), np.int64)
+                rows[:, 0] = table["k"].to_numpy()
+                rows[:, 1] = table["ts"].cast(pa.int64()).to_numpy()
+                rows[:, 2] = table["id"].to_numpy() if "id" in table.column_names else 0
+                rows[:, 3] = table[value].to_numpy().view(np.int64)
+                target.write(rows.tobytes())
+                total += len(table)
+        paths.append(path)
+    return paths[0], paths[1], total
+
+
+def build() -> str:
+    """Compile the peers, and their class path."""
+    subprocess.run(
+        ["mvn", "-q", "-B", "package", "dependency:copy-dependencies", "-DincludeScope=runtime"], cwd=JAVA, check=True
+    )
+    return f"{JAVA}/target/peers-1.jar:{JAVA}/target/dependency/*"
+
+
+def run_peer(way: str, classes: str, left: Path, right: Path, rows: int) -> Run:
+    """Run one of them in a JVM of its own."""
+    command = ["java", "-Xmx6g", *_OPENS, "-cp", classes, "sqlx.peers.Peers", PEERS[way]]
+    done = subprocess.run(
+        [*command, str(left), str(right), str(RETENTION_US), "1"], capture_output=True, text=True, check=False
+    )
+    found = next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
+    if found is None:
+        message = f"{way} has failed:\n{done.stderr[-3000:]}"
+        raise RuntimeError(message)
+    facts = json.loads(found.removeprefix("RESULT "))
+    return Run(way, facts["seconds"], facts["cpu_seconds"], rows, facts["state_bytes"], facts["answer"])
+
+
+def run_ours(inputs: Inputs, folder: Path, rows: int, files: int) -> Run:
+    """A streaming table with changelogs; its answer is read back from its files."""
+    from benchmarks.spark_ways import session
+
+    answers: list[str] = []
+
+    def summed(answer: Path) -> str:
+        answers.append(sum_of(answer))
+        return answers[-1]
+
+    spark = session()
+    try:
+        for number in range(2):  # the first one warms up
+            place = folder / f"ours{number}"
+            frame = StreamWays(spark, inputs, kept=place / "checkpoint/changelog").frame(OURS)
+            live = measure_live(frame, place, PARQUET, is_checked=True, summed=summed)
+    finally:
+        spark.stop()
+    # Times of micro-batches leave the first ones out.
+    seconds = sum(live.seconds) * files / (files - LEFT_OUT)
+    return Run("sqlx, a streaming table", seconds, live.cpu_seconds, rows, live.state_bytes, answers[-1])
+
+
+def sum_of(answer: Path) -> str:
+    """Rows, matches, and a sum that is equal for equal bags of rows: that of `Rows.Answer` in Java."""
+    rows = matched = 0
+    total = np.uint64(0)
+    with np.errstate(over="ignore"):
+        for file in answer.glob("*.parquet"):
+            table = pq.read_table(file, columns=["id", "rate"])
+            is_match = table["rate"].is_valid().to_numpy()
+            bits = np.where(is_match, table["rate"].fill_null(0.0).to_numpy().view(np.uint64), np.uint64(0))
+            total += (table["id"].to_numpy().astype(np.uint64) * _MIX ^ bits).sum(dtype=np.uint64)
+            rows, matched = rows + len(table), matched + int(is_match.sum())
+    return f"{rows}:{matched}:{int(total.astype(np.int64))}"
+
+
+def main(
+    data: Annotated[Path, typer.Option(help="Where the data is kept between runs.")] = Path(".cache/benchmarks"),
+    quick: Annotated[bool, typer.Option(help="A fiftieth of the rows.")] = False,
+) -> None:
+    """Run all of them on ten million rows, and print what each costs."""
+    case: Case = LARGE.scaled(50) if quick else LARGE
+    console = Console()
+    inputs = make(case, data)
+    with tempfile.TemporaryDirectory(prefix="peers_") as name:
+        folder = Path(name)
+        left, right, rows = mapped(inputs, folder)
+        classes = build()
+        runs = [run_ours(inputs, folder, rows, case.files)]
+        console.print(runs[0])
+        for way in PEERS:
+            runs.append(run_peer(way, classes, left, right, rows))
+            console.print(runs[-1])
+    table = Table("way", "s", "CPU s", "rows per CPU s", "of ours", "state MB", "answer")
+    for run in runs:
+        answer = "equal" if run.answer == runs[0].answer else f"WRONG {run.answer}"
+        shown = f"{run.seconds:.1f}", f"{run.cpu_seconds:.1f}", f"{run.rate:,.0f}", f"{run.rate / runs[0].rate:.2f}"
+        table.add_row(run.way, *shown, f"{run.state_bytes / 1e6:.0f}", answer)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)
