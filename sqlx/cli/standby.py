@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from catalog.statements import absolute, literal
+from pyspark.errors import PySparkException
+from pyspark.sql.types import LongType, StructField, StructType
+
+from catalog.statements import absolute
 from sqlx.cli.output import note
 from sqlx.cli.scripts import Script, Statement, error_place, is_definition
 from sqlx.failures import CommandError
+from sqlx.spark.histories import NO_HISTORIES, NUMBER, Histories, StandIn, from_slices, place_of, rows_of_history
 from sqlx.spark.workers import warm
-from sqlx.sql.definitions import StreamingTable, parse_streaming
+from sqlx.sql.definitions import StreamingTable, Trigger, parse_streaming
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming.following import FollowedStream, Following
 from sqlx.streaming.lease import Lease
 from sqlx.streaming.registry import queries_of
+from sqlx.streaming.sources import sources_of
+from sqlx.streaming.start import Lowered, Starter
 from udtf.engine.folders import LEASE, HadoopFolder
+from udtf.engine.java import Py4JJavaError
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from catalog.entries import Entry
+    from sqlx.spark.stream import LiveQuery
+    from udtf.stream.spec import ChangelogFolder
 
-def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) -> tuple[Lease, list[Script]]:
+#: Micro-batches: Java compiles what it runs again and again.
+_REHEARSED: Final = 4
+_log = logging.getLogger("sqlx")
+
+
+def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) -> Stood:
     """Get ready to run the streams of scripts, and wait until no other process does.
 
     Definitions are carried out, queries are compiled, workers are started, and states are read as the other process
@@ -34,9 +51,6 @@ def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) ->
         spark: the session.
         scripts: definitions and streaming tables.
         checkpoint: the folder of ``--checkpoint``, or "".
-
-    Returns:
-        What this process holds from now on, and the streams that it is to start.
 
     Raises:
         CommandError: there is no stream with a checkpoint, one would begin anew, or a statement would write.
@@ -59,17 +73,58 @@ def stand_by(spark: SparkSession, scripts: Sequence[Script], checkpoint: str) ->
     if not streams:
         msg = "There is nothing to stand by for: no CREATE STREAMING TABLE."
         raise CommandError(msg)
-    followed = []
+    followed, prepared = [], {}
     for made in streams:
         _, operators = statements_of(spark).stateful(made.query, made.tasks or configured_tasks(spark), None)
         followed.append(FollowedStream(spark, made, made.checkpoint, operators))
+        prepared[made.text] = _Prepared(partial(statements_of(spark).live, made))
     warm(spark)
-    _rehearse(spark, streams[0].checkpoint)
+    for made in streams:
+        _rehearse(spark, made)
+        prepared[made.text].of(Starter(spark, made, prepared[made.text]))
     lease = Lease(spark, streams[0].checkpoint)
     with Following(followed, note):
         lease.wait(lambda holder: note(f"Standing by: {holder.shown} runs the streams of this script."))
     note("Active: this process runs the streams.")
-    return lease, kept
+    return Stood(lease, kept, prepared)
+
+
+@dataclass
+class _Prepared:
+    """Lowers a query, and gives what was lowered when it stood by where that is what is asked for.
+
+    Args:
+        lower: of the statement.
+    """
+
+    lower: Lowered
+    _found: dict[tuple[int, ChangelogFolder | None], LiveQuery] = field(default_factory=dict)
+
+    def of(self, starter: Starter) -> None:
+        """Lower it as its start would."""
+        asked = starter.tasks, starter.where_changelogs_are()
+        self._found[asked] = self.lower(*asked, NO_HISTORIES)
+        self._found[asked].frame  # noqa: B018  # analysed when it is asked for first
+
+    def __call__(self, tasks: int, changelog: ChangelogFolder | None, histories: Histories) -> LiveQuery:
+        """The query, lowered."""
+        found = self._found.get((tasks, changelog)) if not histories else None
+        return found or self.lower(tasks, changelog, histories)
+
+
+@dataclass(frozen=True)
+class Stood:
+    """What a process has that stood by.
+
+    Attributes:
+        lease: what it holds from now on.
+        scripts: the streams that it is to start.
+        prepared: what lowers them, by the text of the statement.
+    """
+
+    lease: Lease
+    scripts: list[Script]
+    prepared: Mapping[str, Lowered]
 
 
 def _checked(statement: Statement, made: StreamingTable, checkpoint: str) -> StreamingTable:
@@ -85,26 +140,51 @@ def _checked(statement: Statement, made: StreamingTable, checkpoint: str) -> Str
     return made
 
 
-def _rehearse(spark: SparkSession, checkpoint: str) -> None:
-    """Run a stream of one row from its start to its end: a JVM takes seconds longer for its first one.
+def _rehearse(spark: SparkSession, made: StreamingTable) -> None:
+    """Run a stream over one row from its start to its end: a JVM takes seconds longer for its first one.
 
     Args:
         spark: the session.
-        checkpoint: of the stream that is stood by for; the rehearsal is in the folder of its lease.
+        made: the stream. The rehearsal is in the folder of its lease; a row of NULLs is in the place of its sources.
     """
-    place = f"{absolute(checkpoint)}/{LEASE}/rehearsal_{uuid.uuid4().hex}"
-    rows, name = f"{place}/rows", "__sqlx_rehearsal"
+    from sqlx.sessions.session import statements_of
+
+    place = f"{absolute(made.checkpoint)}/{LEASE}/rehearsal_{uuid.uuid4().hex}"
+    name = "__sqlx_rehearsal"
+    statements = statements_of(spark)
+    sources = list(sources_of(statements.catalog, made.query))
     try:
-        spark.range(1).selectExpr("id", "timestamp_micros(0) AS ts").write.parquet(rows)
-        spark.sql(
-            f"CREATE TEMPORARY STREAM {name}_rows (id BIGINT, ts TIMESTAMP) USING parquet "
-            f"OPTIONS (path {literal(rows)}) TIMESTAMP BY ts"
+        instead = {
+            place_of(statements.catalog, source.name): _row_of_nulls(spark, source.entry, f"{place}/{number}")
+            for number, source in enumerate(sources)
+            if source.is_first and source.entry is not None
+        }
+        if any(source.entry is None for source in sources):
+            return  # its rows would be those of today
+        once = replace(
+            made,
+            name=(name,),
+            using="noop",
+            options=(),
+            properties=(),
+            backfills=(),
+            checkpoint=f"{place}/checkpoint",
+            trigger=Trigger(available_now=True),
         )
-        spark.sql(
-            f"CREATE STREAMING TABLE {name} USING noop CHECKPOINT {literal(f'{place}/checkpoint')} "
-            f"TRIGGER (AVAILABLE NOW) TASKS 2 AS SELECT id FROM {name}_rows DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)"
-        )
-        spark.sql(f"DROP STREAM {name}_rows")
+        Starter(
+            spark, once, lambda tasks, changelog, _: statements.live(once, tasks, changelog, histories=instead)
+        ).start()
         queries_of(spark).forget(name)
+    except (PySparkException, Py4JJavaError) as error:  # it was but a rehearsal
+        _log.debug("the stream cannot be rehearsed: %s", error)
     finally:
         HadoopFolder(spark, place).delete()
+
+
+def _row_of_nulls(spark: SparkSession, entry: Entry, path: str) -> StandIn:
+    schema = spark.sql(rows_of_history(entry, entry.relation, None)).schema
+    schema = StructType([StructField(field.name, field.dataType) for field in schema]).add(NUMBER, LongType())
+    row = spark.createDataFrame([(None,) * len(schema)], schema).coalesce(1)
+    for _ in range(_REHEARSED):
+        row.write.mode("append").parquet(path)
+    return from_slices(path, schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +23,7 @@ from sqlx.sql.tokens import tokenize
 from sqlx.streaming.lease import Lease
 from sqlx.streaming.registry import RunningQuery, Totals, queries_of
 from sqlx.streaming.rescale import rescale
-from sqlx.streaming.start import Starter
+from sqlx.streaming.start import Lowered, Starter
 from udtf.engine import is_remote
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class StreamOptions:
         once: read what is there now, then end.
         limit: the most rows to print.
         standby: wait until no other process runs these streams.
+        prepared: what lowers streams that were prepared while standing by, by the text of the statement.
     """
 
     checkpoint: str = ""
@@ -51,6 +52,7 @@ class StreamOptions:
     once: bool = False
     limit: int = 20
     standby: bool = False
+    prepared: Mapping[str, Lowered] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,7 +100,8 @@ def run_streams(spark: SparkSession, scripts: Sequence[Script], options: StreamO
     """
     lease = None
     if options.standby:
-        lease, scripts = stand_by(spark, scripts, options.checkpoint)
+        stood = stand_by(spark, scripts, options.checkpoint)
+        lease, scripts, options = stood.lease, stood.scripts, replace(options, prepared=stood.prepared)
     statements = [statement for script in scripts for statement in script.statements]
     started: list[RunningQuery] = []
     preview, has_server = Preview(options.limit), True
@@ -216,7 +219,7 @@ def start_stream(
     starter = Starter(
         spark,
         made,
-        partial(statements_of(spark).live, made),
+        options.prepared.get(text) or partial(statements_of(spark).live, made),
         preview=preview if is_preview and not is_remote(spark) else None,
         to_path="OUTPUT" in made.spans,
         waits=False,

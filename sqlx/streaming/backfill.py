@@ -231,6 +231,17 @@ class Backfilling:
             if name.startswith("part-")
         )
 
+    def check(self, history: DataFrame) -> None:
+        """Whether nothing else is read in the place of the query's sources.
+
+        Raises:
+            BindError: `BACKFILL.SOURCE`.
+        """
+        place = HadoopFolder(self._spark, self._folder.path).path
+        for source in engine_of(self._spark).streams(history):
+            if place not in source:
+                self._reader.refuse_source(source)
+
     def hand_over(self, checkpoint: Checkpoint, live: DataFrame) -> None:
         """Let the sources begin where the history ends: to Spark they are new ones.
 
@@ -246,7 +257,7 @@ class Backfilling:
         last, offsets = self.progress.handed_over, HadoopFolder(self._spark, f"{self._path}/offsets")
         if last is None or last < 0 or str(last + 1) in offsets.names():
             return
-        nothing = ["-"] * engine_of(self._spark).streams(live)
+        nothing = ["-" for _ in engine_of(self._spark).streams(live)]
         for number in (last, last - 1):
             text = offsets.read(str(number))
             if text is not None:

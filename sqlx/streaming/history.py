@@ -14,7 +14,7 @@ from catalog.relations import alias_text
 from catalog.spark import SparkCatalog, analysis_error, type_text
 from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, UnsupportedError
 from sqlx.spark.histories import Cut, place_of, rows_of_history
-from sqlx.sql.parser import scan
+from sqlx.streaming.sources import Source, sources_of
 from udtf.engine import engine_of
 from udtf.engine.asking import probing
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from catalog.definitions import Offsets
     from catalog.entries import Entry
     from sqlx.sql.definitions import Backfill, StreamingTable
-    from sqlx.sql.structure import Relation
 
 _TIMES: Final = frozenset({"timestamp", "timestamp_ntz", "date", "string"})
 
@@ -45,23 +44,6 @@ class History:
     entry: Entry
     relation: str
     cut: Cut | None
-    span: Offsets
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A definition that a query reads.
-
-    Attributes:
-        entry: the definition.
-        is_direct: whether the query itself names it.
-        is_first: whether it reads no other one.
-        span: where the query names it, or what is behind it.
-    """
-
-    entry: Entry
-    is_direct: bool
-    is_first: bool
     span: Offsets
 
 
@@ -87,8 +69,8 @@ class HistoryReader:
         """
         named = self._named()
         found = [self._history(place, clause) for place, clause in named.items()]
-        rest = [source for source in self._sources(frozenset(named)) if source.is_first]
-        others = [source.entry for source in rest if place_of(self._catalog, source.entry.name) not in named]
+        rest = [entry for source, entry in self._sources(frozenset(named)) if source.is_first]
+        others = [entry for entry in rest if place_of(self._catalog, entry.name) not in named]
         if others:
             found += [self._own(entry, found) for entry in others]
         for one in found:
@@ -102,7 +84,7 @@ class HistoryReader:
     # whose history it is
 
     def _named(self) -> dict[str, Backfill]:
-        sources = {place_of(self._catalog, source.entry.name): source for source in self._sources(frozenset())}
+        sources = {place_of(self._catalog, source.name): source for source, _ in self._sources(frozenset())}
         if not sources:
             self._refuse("SOURCE", self.statement.span("BACKFILL"), reason="the query reads no stream that is defined")
         found: dict[str, Backfill] = {}
@@ -110,55 +92,37 @@ class HistoryReader:
             place = place_of(self._catalog, clause.source) if clause.source else self._only_stream(clause, sources)
             span = clause.spans.get("SOURCE", clause.spans["RELATION"])
             if place not in sources:
-                names = ", ".join(f"`{source.entry.name}`" for source in sources.values())
+                names = ", ".join(f"`{source.name}`" for source in sources.values())
                 reason = f"the query does not read `{'.'.join(clause.source)}`, it reads {names}"
                 self._refuse("SOURCE", span, reason=reason)
             if place in found:
-                self._refuse("SOURCE", span, reason=f"`{sources[place].entry.name}` has two of them")
+                self._refuse("SOURCE", span, reason=f"`{sources[place].name}` has two of them")
             found[place] = clause
         return found
 
-    def _only_stream(self, clause: Backfill, sources: dict[str, _Source]) -> str:
-        streams = [place for place, one in sources.items() if one.is_direct and one.entry.kind == "stream"]
+    def _only_stream(self, clause: Backfill, sources: dict[str, Source]) -> str:
+        streams = [
+            place for place, one in sources.items() if one.is_direct and one.entry and one.entry.kind == "stream"
+        ]
         direct = streams or [place for place, one in sources.items() if one.is_direct]
         if len(direct) != 1:
-            names = ", ".join(f"`{sources[place].entry.name}`" for place in direct)
+            names = ", ".join(f"`{sources[place].name}`" for place in direct)
             self._refuse("SOURCE", clause.spans["RELATION"], reason=f"the query reads {names}")
         return direct[0]
 
-    def _sources(self, stop: frozenset[str]) -> Iterator[_Source]:
+    def _sources(self, stop: frozenset[str]) -> Iterator[tuple[Source, Entry]]:
         """The definitions that the query reads; behind those at which it is to stop nothing is looked for."""
-        seen: set[str] = set()
-        for relation in scan(self.statement.query).read():
-            start, end = relation.body.pair
-            span = start + self.statement.query_start, end + self.statement.query_start
-            yield from self._behind(relation, span, stop, seen, is_direct=True)
-
-    def _behind(
-        self, relation: Relation, span: Offsets, stop: frozenset[str], seen: set[str], *, is_direct: bool
-    ) -> Iterator[_Source]:
-        entry = self._catalog.resolve(relation.parts) if relation.parts else None
-        if entry is None:
-            if relation.stream:
-                reason = f"`{'.'.join(relation.parts)}` is no definition: make one of it with CREATE STREAM"
-                self._refuse("SOURCE", span, reason=reason)
-            return
-        place = place_of(self._catalog, entry.name)
-        if place in seen:
-            return
-        seen.add(place)
-        text = entry.relation[1:-1] if entry.relation.startswith("(") else f"SELECT * FROM {entry.relation}"
-        inner = [] if place in stop or entry.topic else list(scan(text).read())
-        further = [one for read in inner for one in self._behind(read, span, stop, seen, is_direct=False)]
-        yield _Source(entry, is_direct, not further, span)
-        yield from further
+        for source in sources_of(self._catalog, self.statement.query, stop):
+            if source.entry is None:
+                start, end = (place + self.statement.query_start for place in source.span)
+                reason = f"`{source.name}` is no definition: make one of it with CREATE STREAM"
+                self._refuse("SOURCE", (start, end), reason=reason)
+            yield source, source.entry
 
     # where its rows are
 
     def _history(self, place: str, clause: Backfill) -> History:
-        entry = next(
-            source.entry for source in self._sources(frozenset()) if place_of(self._catalog, source.entry.name) == place
-        )
+        entry = next(one for _, one in self._sources(frozenset()) if place_of(self._catalog, one.name) == place)
         cut = self.known.get(place)
         if cut is None and clause.until:
             cut = self._cut(clause, entry)
@@ -222,6 +186,15 @@ class HistoryReader:
         except PySparkException as error:
             reason = str(analysis_error(error))
             self._refuse("HISTORY", history.span, name=history.entry.name, reason=reason)
+
+    def refuse_source(self, source: str) -> NoReturn:
+        """Refuse a query that reads something else, too.
+
+        Raises:
+            BindError: `BACKFILL.SOURCE`.
+        """
+        reason = f"the query reads {source} too, which is behind no definition"
+        self._refuse("SOURCE", self.statement.span("BACKFILL"), reason=reason)
 
     def _check(self, history: History) -> None:
         entry, has = history.entry, {}

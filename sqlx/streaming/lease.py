@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: How often its holder writes, and after how long a silence it counts as gone.
 BEAT_SECONDS: Final = 0.5
-SILENCE_SECONDS: Final = 3.0
+SILENCE_SECONDS: Final = 2.0
 _BEAT, _END = "beat", "end"
 
 
@@ -146,7 +146,7 @@ class Lease:
         if not self._folder.create(str(wanted.number), json.dumps(facts)):
             return
         self._beat(wanted)
-        threading.Event().wait(BEAT_SECONDS)
+        threading.Event().wait(BEAT_SECONDS / 2)
         if self._holder() == wanted:
             self.own = wanted
 

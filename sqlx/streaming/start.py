@@ -312,7 +312,7 @@ class Starter:
         return query
 
     def _lowered(self) -> LiveQuery:
-        self.changelog, self.backfilling = self._changelog(), self._backfilling()
+        self.changelog, self.backfilling = self.where_changelogs_are(), self._backfilling()
         beyond = NO_HISTORIES if self.backfilling is None else self.backfilling.beyond
         live = self.lower(self.tasks, self.changelog, beyond)
         self.notes += live.plan.notes
@@ -325,7 +325,7 @@ class Starter:
             check_upsert(self.statement, self.sink, live)
         return live
 
-    def _changelog(self) -> ChangelogFolder | None:
+    def where_changelogs_are(self) -> ChangelogFolder | None:
         """Where the changelogs go; None is Spark's state store. A checkpoint stays with what it began with."""
         asked, checkpoint = chosen(self.spark, self.statement.text), self._checkpoint()
         stored = None if checkpoint is None or self.statement.replace else checkpoint.stored()
@@ -528,6 +528,7 @@ class Starter:
             statement, waits = self.statement, self.waits
             self.statement, self.waits = replace(statement, trigger=Trigger(available_now=True)), True
             history = self.lower(self.tasks, self.changelog, backfilling.instead)
+            backfilling.check(history.frame)
             for _ in backfilling.passes():
                 running = self._run(history, checkpoint)
                 self.is_new = False  # there is something that a next start goes on from

@@ -259,10 +259,11 @@ class ClassicEngine:
             plan = plan.child()
         return bool(plan.children().isEmpty())
 
-    def streams(self, frame: DataFrame) -> int:
-        """How many sources Spark counts in a live frame."""
+    def streams(self, frame: DataFrame) -> tuple[str, ...]:
+        """The sources that Spark counts in a live frame."""
         leaves = _analyzed(frame).collectLeaves()
-        return sum("Streaming" in leaves.apply(n).getClass().getSimpleName() for n in range(leaves.size()))
+        found = (leaves.apply(number) for number in range(leaves.size()))
+        return tuple(str(leaf.toString()) for leaf in found if "Streaming" in leaf.getClass().getSimpleName())
 
     def estimated_bytes(self, frame: DataFrame) -> int:
         """Spark's estimate of the size of a frame."""

@@ -230,7 +230,7 @@ class ConnectEngine:
 
         return isinstance(_plan(frame), DataSource | Read)
 
-    def streams(self, frame: DataFrame) -> int:
+    def streams(self, frame: DataFrame) -> tuple[str, ...]:
         """Nobody may ask: the checkpoint for which it is wanted is the server's."""
         raise NotImplementedError(frame)
 

@@ -194,8 +194,8 @@ class Engine(Protocol):
         """Whether a frame is a source under its name, whose hidden columns can be read."""
         ...
 
-    def streams(self, frame: DataFrame) -> int:
-        """How many sources Spark counts in a live frame: those for which a checkpoint has offsets."""
+    def streams(self, frame: DataFrame) -> tuple[str, ...]:
+        """The sources that Spark counts in a live frame, as it shows them: those of which a checkpoint has offsets."""
         ...
 
     def estimated_bytes(self, frame: DataFrame) -> int:
