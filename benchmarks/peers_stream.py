@@ -1,6 +1,6 @@
 """The live AS OF join beside its peers: Flink's temporal join, and Kafka Streams' join with a versioned table.
 
-All of them read the same rows in the order of event time, on two cores, warm: the second run of a process counts. What
+All of them read the same rows in the order of event time, on two cores, warm. What
 is compared is processor time, for the peers read rows from a mapped file and sum their answers up, while ours are a
 whole streaming table, Parquet to Parquet with its checkpoint. Answers have to be equal.
 """

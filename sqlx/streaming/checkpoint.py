@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: The number of what a checkpoint of ours looks like: this file, and the state that Spark keeps for our operators.
-FORMAT = 2
+FORMAT = 3
 _SHOWN = 60
 
 

@@ -67,8 +67,8 @@ final class KafkaStreamsPeer implements Peers.Peer {
             Rows left, Rows right, TestInputTopic<Long, byte[]> orders, TestInputTopic<Long, byte[]> rates) {
         long l = 0;
         long r = 0;
-        while (l < left.count || r < right.count) {
-            boolean isRate = l == left.count || (r < right.count && right.at(r, 1) <= left.at(l, 1));
+        while (l < left.count() || r < right.count()) {
+            boolean isRate = l == left.count() || (r < right.count() && right.at(r, 1) <= left.at(l, 1));
             Rows rows = isRate ? right : left;
             long row = isRate ? r++ : l++;
             ByteBuffer value = ByteBuffer.allocate(isRate ? 8 : 16).putLong(isRate ? rows.at(row, 3) : rows.at(row, 2));

@@ -94,7 +94,7 @@ public final class MappedConnector {
             return new DataStreamScanProvider() {
                 @Override
                 public DataStream<RowData> produceDataStream(ProviderContext ignored, StreamExecutionEnvironment where) {
-                    var source = new DataGeneratorSource<>(make, rows.count, kind);
+                    var source = new DataGeneratorSource<>(make, rows.count(), kind);
                     return where.fromSource(source, aligned, isOrders ? "orders" : "rates", kind).setParallelism(1);
                 }
 

@@ -18,14 +18,17 @@ final class Rows {
     static final int WIDTH = 4 * Long.BYTES;
     private static final Map<String, Rows> OPEN = new ConcurrentHashMap<>();
 
+    /** Which part of the rows is read, from the beginning. */
+    static volatile double part = 1.0;
+
     private final ByteBuffer[] pieces;
-    final long count;
+    private final long all;
     private static final int PIECE = 1 << 24;
 
     private Rows(String path) {
         try (FileChannel file = FileChannel.open(Path.of(path))) {
-            count = file.size() / WIDTH;
-            pieces = new ByteBuffer[(int) ((count + PIECE - 1) / PIECE)];
+            all = file.size() / WIDTH;
+            pieces = new ByteBuffer[(int) ((all + PIECE - 1) / PIECE)];
             for (int n = 0; n < pieces.length; n++) {
                 long start = (long) n * PIECE * WIDTH;
                 long size = Math.min((long) PIECE * WIDTH, file.size() - start);
@@ -38,6 +41,10 @@ final class Rows {
 
     static Rows of(String path) {
         return OPEN.computeIfAbsent(path, Rows::new);
+    }
+
+    long count() {
+        return (long) (all * part);
     }
 
     long at(long row, int column) {
