@@ -115,7 +115,15 @@ def shown(entry: Entry, frame: DataFrame) -> DataFrame:
     return frame.alias(alias_text(entry).strip("`"))
 
 
-def rows_of_history(entry: Entry, relation: str, cut: Cut | None) -> str:
-    """A query of the rows of a relation that are the history of a definition."""
+def rows_of_history(entry: Entry, relation: str, cut: Cut | None, further: Mapping[str, str] | None = None) -> str:
+    """A query of the rows of a relation that are the history of a definition.
+
+    Args:
+        entry: the definition.
+        relation: where they are, as in a FROM clause.
+        cut: up to where they are history; None: all of them.
+        further: name to expression of columns that the rows are to show besides.
+    """
     where = f" WHERE {cut.condition(entry)}" if cut is not None else ""
-    return f"SELECT * FROM {relation} AS {part_text(alias_text(entry).strip('`'))}{where}"
+    items = ", ".join(["*", *(f"{expression} AS {name}" for name, expression in (further or {}).items())])
+    return f"SELECT {items} FROM {relation} AS {part_text(alias_text(entry).strip('`'))}{where}"

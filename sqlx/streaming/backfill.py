@@ -8,7 +8,7 @@ docs/design/20261125_backfill.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -110,11 +110,13 @@ class Backfilling:
         if self.progress is not None:
             return
         self._folder.delete()
-        frames = [self._keyed(one) for one in self._histories]
+        arrived = [self._reader.arrived(one) for one in self._histories]
+        frames = [self._keyed(one, order) for one, order in zip(self._histories, arrived, strict=True)]
         rows = sum(frame.count() for frame in frames)
         bounds = self._bounds(frames, rows)
         for number, frame in enumerate(frames):
-            self._write(number, frame, bounds)
+            self._write(number, frame, list(arrived[number]), bounds)
+            frame = frame.drop(_KEY, _RANK, *arrived[number])
             self._fill(number, frame, len(bounds) + 1)
             self._folder.make(f"{_READY}/{number}")
         self._note(Progress(self._cuts, len(bounds) + 1, rows))
@@ -132,16 +134,14 @@ class Backfilling:
         return len(kinds) == 1
 
     def _kind(self, history: History, expression: str) -> DataType:
-        return self._aliased(history).selectExpr(f"{expression} AS one").schema.fields[0].dataType
+        rows = shown(history.entry, self._reader.rows(history))
+        return rows.selectExpr(f"{expression} AS one").schema.fields[0].dataType
 
-    def _aliased(self, history: History) -> DataFrame:
-        return shown(history.entry, self._reader.rows(history))
-
-    def _keyed(self, history: History) -> DataFrame:
+    def _keyed(self, history: History, arrived: Mapping[str, str]) -> DataFrame:
         """Its rows with what orders them."""
         entry = history.entry
         order = entry.sequence_by if self._is_sequence and entry.sequence_by else event_time(entry)
-        frame = self._aliased(history).selectExpr("*", f"({order}) AS {_KEY}")
+        frame = shown(entry, self._reader.rows(history, arrived)).selectExpr("*", f"({order}) AS {_KEY}")
         return frame.withColumn(_RANK, _rank(frame.schema[_KEY].dataType))
 
     def _bounds(self, frames: list[DataFrame], rows: int) -> list[float]:
@@ -156,15 +156,15 @@ class Backfilling:
         found = ranks.select(F.percentile_approx(_RANK, shares, 100_000)).collect()[0][0]
         return sorted(set(found or ()))
 
-    def _write(self, number: int, frame: DataFrame, bounds: list[float]) -> None:
+    def _write(self, number: int, frame: DataFrame, arrived: list[str], bounds: list[float]) -> None:
         """One file for each slice, its rows in order."""
         listed = ", ".join(f"{bound!r}D" for bound in bounds)
         slices = F.expr(f"size(filter(array({listed}), bound -> bound <= {_RANK}))") if bounds else F.lit(0)
         ordered = (
             frame.withColumn(_SLICE, slices)
             .repartition(len(bounds) + 1, _SLICE)
-            .sortWithinPartitions(_SLICE, _KEY)
-            .drop(_KEY, _RANK)
+            .sortWithinPartitions(_SLICE, _KEY, *arrived)
+            .drop(_KEY, _RANK, *arrived)
         )
         row = F.monotonically_increasing_id().bitwiseAND(_ROW_MASK)
         numbered = ordered.withColumn(NUMBER, F.shiftleft(F.col(_SLICE).cast("bigint"), _SLICE_SHIFT) + row)
@@ -177,7 +177,7 @@ class Backfilling:
         there = set(self._folder.names(staged))
         for place in range(slices):
             if f"{_SLICE}={place}" not in there:
-                none = frame.drop(_KEY, _RANK).withColumn(NUMBER, F.lit(0).cast("bigint")).limit(0)
+                none = frame.withColumn(NUMBER, F.lit(0).cast("bigint")).limit(0)
                 none.coalesce(1).write.parquet(f"{self._folder.path}/{staged}/{_SLICE}={place}")
 
     def note(self, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from pyspark.errors import PySparkException
 
 from catalog.definitions import part_text
+from catalog.kafka import FACTS
 from catalog.relations import alias_text
 from catalog.spark import SparkCatalog, analysis_error, type_text
 from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, UnsupportedError
-from sqlx.spark.histories import Cut, place_of, rows_of_history
+from sqlx.spark.histories import Cut, place_of, rows_of_history, shown
 from sqlx.streaming.sources import Source, sources_of
 from udtf.engine import engine_of
 from udtf.engine.asking import probing
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from catalog.entries import Entry
     from sqlx.sql.definitions import Backfill, StreamingTable
 
+_ARRIVED: Final = "__arrived"
 _TIMES: Final = frozenset({"timestamp", "timestamp_ntz", "date", "string"})
 
 
@@ -171,14 +173,29 @@ class HistoryReader:
 
     # the rows
 
-    def rows(self, history: History) -> DataFrame:
+    def arrived(self, history: History) -> dict[str, str]:
+        """Name to expression of what says which of two rows of one time came last; {} where nothing does."""
+        entry, relation = history.entry, history.relation
+        if entry.topic and relation == entry.relation:
+            order = entry.arrival
+        else:
+            order = () if relation.startswith("(") else self._catalog.arrival(relation)
+        return {f"{_ARRIVED}{number}": expression for number, expression in enumerate(order)}
+
+    def rows(self, history: History, further: Mapping[str, str] | None = None) -> DataFrame:
         """The rows of a history.
+
+        Args:
+            history: of a source.
+            further: name to expression of columns that the rows are to show besides.
 
         Raises:
             BindError: `BACKFILL.HISTORY`, Spark refuses to read them.
         """
+        entry = history.entry
         try:
-            return self.spark.sql(rows_of_history(history.entry, history.relation, history.cut))
+            relation = self._with_facts(entry, history.relation)
+            return self.spark.sql(rows_of_history(entry, relation, history.cut, further))
         except TemporalSqlError as error:
             if not isinstance(error, RefusedBySpark):
                 self._refuse("HISTORY", history.span, name=history.entry.name, reason=str(error))
@@ -186,6 +203,20 @@ class HistoryReader:
         except PySparkException as error:
             reason = str(analysis_error(error))
             self._refuse("HISTORY", history.span, name=history.entry.name, reason=reason)
+
+    def _with_facts(self, entry: Entry, relation: str) -> str:
+        """What is told of a record by its topic, a history need not have: no row of it deletes its key so."""
+        if not entry.topic or relation == entry.relation:
+            return relation
+        columns = {name.lower() for name in self.spark.sql(f"SELECT * FROM {relation}").columns}
+        if FACTS in columns:
+            return relation
+        facts = self.spark.sql(f"SELECT {FACTS}.* FROM {entry.relation}").schema.fields
+        told = {
+            one.name: "false" if one.name == "deleted" else f"CAST(NULL AS {type_text(one.dataType)})" for one in facts
+        }
+        pairs = ", ".join(f"'{name}', {text}" for name, text in told.items())
+        return f"(SELECT *, named_struct({pairs}) AS {FACTS} FROM {relation})"
 
     def refuse_source(self, source: str) -> NoReturn:
         """Refuse a query that reads something else, too.
@@ -197,9 +228,8 @@ class HistoryReader:
         self._refuse("SOURCE", self.statement.span("BACKFILL"), reason=reason)
 
     def _check(self, history: History) -> None:
-        entry, has = history.entry, {}
-        for field in self.rows(history).schema.fields:
-            has[field.name.lower()] = type_text(field.dataType)
+        entry, rows = history.entry, self.rows(history)
+        has = {field.name.lower(): type_text(field.dataType) for field in rows.schema.fields}
         for column in entry.columns:
             found = has.get(column.name.lower())
             if found is None:
@@ -210,6 +240,16 @@ class HistoryReader:
                     f"its column `{column.name}` is {found.upper()}, and that of `{entry.name}` {column.type.upper()}"
                 )
                 self._refuse("HISTORY", history.span, name=entry.name, reason=reason)
+        if entry.timestamp_by == f"{FACTS}.time" and history.relation != entry.relation:
+            reason = (
+                "its event time is that of its records, and a relation has none: give the definition a TIMESTAMP BY"
+            )
+            self._refuse("HISTORY", history.span, name=entry.name, reason=reason)
+        for expression in filter(None, (entry.timestamp_by, entry.sequence_by, entry.delete_when)):
+            try:
+                shown(entry, rows).selectExpr(expression)
+            except PySparkException as error:
+                self._refuse("HISTORY", history.span, name=entry.name, reason=str(analysis_error(error)))
         if entry.kind == "upsert" and not entry.sequence_by:
             reason = (
                 "it is an upsert table without SEQUENCE BY, and a relation does not say which of two rows came last"

@@ -232,3 +232,28 @@ def test_a_definition_is_dropped_with_what_was_made_for_it(
     assert rows("SHOW TABLES LIKE 'k_gone*'") == [("default", "k_gone", False), ("default", "k_gone__topic", False)]
     spark.sql("DROP STREAM k_gone")
     assert rows("SHOW TABLES LIKE 'k_gone*'") == []
+
+
+def test_an_archive_then_the_topic_in_one_statement(
+    spark: SparkSession, topics: Topics, source: Source, rows: Rows
+) -> None:
+    spark.sql(
+        "CREATE TABLE k_archive USING parquet AS SELECT CAST(id AS INT) AS id, 'EUR' AS ccy,"
+        " timestampadd(SECOND, id, TIMESTAMP'2024-01-01 00:00:00') AS ts FROM range(1, 20)"
+    )
+    rates = topics.make(rate(1.1, 1), record(None, "EUR", timestamp_ms=1704067210000), rate(1.3, 15))
+    kept = [record({"id": n, "ccy": "EUR", "ts": f"2024-01-01T00:00:{n:02}Z"}, partition=n % 2) for n in range(12, 25)]
+    orders = topics.make(*kept, partitions=2)
+    spark.sql(
+        f"CREATE VERSIONED TABLE k_old_rates (ccy STRING, rate DOUBLE, ts TIMESTAMP) {source(rates)}"
+        " KEYS (ccy) TIMESTAMP BY ts HISTORY RETENTION INTERVAL 1 DAY"
+    )
+    spark.sql(f"CREATE STREAM k_later (id INT, ccy STRING, ts TIMESTAMP) {source(orders)} TIMESTAMP BY ts")
+    query = "SELECT o.id, r.rate FROM k_later o LEFT JOIN k_old_rates r AS OF o.ts ON o.ccy = r.ccy"
+    clause = "BACKFILL FROM k_archive UNTIL TIMESTAMP'2024-01-01 00:00:14'"
+    spark.sql(f"CREATE STREAMING TABLE k_whole {NOW} {clause} AS {query}")
+    topics.write(orders, record({"id": 30, "ccy": "EUR", "ts": "2024-01-01T00:00:30Z"}))
+    spark.sql(f"CREATE STREAMING TABLE k_whole {NOW} {clause} AS {query}")
+    versions = {range(1, 10): 1.1, range(10, 15): None, range(15, 31): 1.3}
+    expected = [(n, next(v for span, v in versions.items() if n in span)) for n in (*range(1, 25), 30)]
+    assert sorted(rows("SELECT * FROM k_whole")) == expected

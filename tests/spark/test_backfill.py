@@ -232,6 +232,28 @@ def test_what_is_wrong_with_it_is_said_before_anything_is_written(
 
 
 @pytest.mark.full
+def test_of_two_versions_of_one_time_the_last_to_arrive_counts_in_a_history_too(recorded: SparkSession) -> None:
+    recorded.conf.set("sqlx.backfill.rows", "17")
+    for rate in (1000, 2000, 3000):  # each a file of its own, later than the one before
+        recorded.sql(f"INSERT INTO bf_rates_log SELECT k, ts, {rate} + r FROM bf_rates_log WHERE r < 40 AND r % 7 = 0")
+    expected = over_everything(recorded, JOIN)
+    assert max(row[2] for row in expected if row[0] < 20) > 3000
+    assert backfill(recorded, f"BACKFILL FROM bf_orders_log UNTIL {START} + INTERVAL 400 SECONDS", JOIN) == expected
+
+
+@pytest.mark.full
+def test_what_is_behind_another_definition_begins_with_its_history_too(recorded: SparkSession) -> None:
+    recorded.sql("CREATE STREAM bf_even TIMESTAMP BY ts AS SELECT id, k, ts FROM bf_orders WHERE id % 2 = 0")
+    query = "SELECT id, k FROM bf_even DEDUPLICATE WITHIN INTERVAL 45 SECONDS BY (k)"
+    clause = f"BACKFILL bf_orders FROM bf_orders_log UNTIL {START} + INTERVAL 2 MINUTES"
+    try:
+        expected = sorted(map(tuple, recorded.sql(query).collect()), key=str)
+        assert backfill(recorded, clause, query) == expected
+    finally:
+        recorded.sql("DROP STREAM bf_even")
+
+
+@pytest.mark.full
 def test_an_upsert_table_needs_to_say_which_row_came_last(recorded: SparkSession) -> None:
     recorded.sql("CREATE UPSERT TABLE bf_last FROM bf_rates_log KEYS (k) TIMESTAMP BY ts")
     query = "SELECT o.id, r.r FROM {} o LEFT JOIN bf_last r ON o.k = r.k"
