@@ -80,9 +80,8 @@ def query(spark: SparkSession, name: str) -> RunningQuery:
     return found
 
 
-@pytest.mark.parametrize(
-    "name", ["join", pytest.param("once", marks=pytest.mark.full), pytest.param("windows", marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["join", "once", "windows"])
 def test_answers_are_those_of_a_query_that_was_left_alone(recorded: SparkSession, name: str) -> None:
     moved = f"CREATE STREAMING TABLE rs_moved TASKS 8 {NOW} AS {QUERIES[name]}"
     plain = moved.replace("rs_moved", "rs_plain")
@@ -99,7 +98,7 @@ def test_answers_are_those_of_a_query_that_was_left_alone(recorded: SparkSession
     assert described["partitions"] == "1"
 
 
-@pytest.mark.parametrize("name", ["join", "windows"])
+@pytest.mark.parametrize("name", ["join", pytest.param("windows", marks=pytest.mark.full)])
 def test_a_changelog_is_read_by_whoever_has_the_task(recorded: SparkSession, name: str) -> None:
     recorded.conf.set(BACKEND, "changelog")
     test_answers_are_those_of_a_query_that_was_left_alone(recorded, name)
