@@ -96,6 +96,7 @@ def _options(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> dict[s
 
 _FILES = re.compile(r"^`?(parquet|orc|csv|json|text|avro|delta)`?\.`(.*)`$", re.IGNORECASE | re.DOTALL)
 _NOT_IN_STREAMS = "monotonically_increasing_id()"
+_LEFT_OUT = "__left_out"
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,12 @@ def open_live(
         NotLiveError: there is no way.
     """
     time = event_time(entry)
-    stands_in = histories.get(place_of(catalog, entry.name)) if histories else None
+    stands_in, left_out = histories.get(place_of(catalog, entry.name)) if histories else None, ""
     deletes = f"({entry.delete_when})" if entry.delete_when and entry.topic else None
     try:
         frame, order = _rows(spark, catalog, entry, run_live, {} if stands_in is not None else histories)
         if stands_in is not None:
-            frame, order = stands_in(entry, _rows_alone(entry, frame, order), order)
+            frame, order, left_out = stands_in(entry, _rows_alone(entry, frame, order), order)
         if isinstance(frame, Followed):  # what is deleted shows nothing but its key
             time = f"IF({Followed.DELETED}, {frame.order.time}, {time})"
             deletes = f"{Followed.DELETED} OR ({entry.delete_when or 'false'})"
@@ -150,7 +151,10 @@ def open_live(
         row = replace(order, time=time).struct
         if deletes is not None:
             row = f"{row[:-1]}, 'deleted', coalesce({deletes}, false))"
-        live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{row} AS {ROW}")
+        # All at once: what Spark hides in a source (`_metadata`) does not come through a filter on each release.
+        left = [f"{left_out} AS {_LEFT_OUT}"] if left_out else []
+        live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{row} AS {ROW}", *left)
+        live = live.where(f"NOT {_LEFT_OUT}").drop(_LEFT_OUT) if left else live
     except PySparkException as error:
         if isinstance(error, TemporalSqlError):
             raise

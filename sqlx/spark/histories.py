@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from catalog.spark import SparkCatalog
 
-#: From a definition, its rows as they are read live, and what says how they arrived, to what is read in their place.
-StandIn = Callable[[Entry, "DataFrame", RowOrder], "tuple[DataFrame, RowOrder]"]
+#: From a definition, its rows as they are read live, and what says how they arrived, to what is read in their place,
+#: and the condition of rows that are left out ("": none).
+StandIn = Callable[[Entry, "DataFrame", RowOrder], "tuple[DataFrame, RowOrder, str]"]
 #: By the place of a definition, see `place_of`.
 Histories = Mapping[str, StandIn]
 
@@ -66,11 +67,11 @@ def from_slices(folder: str, schema: StructType) -> StandIn:
 
 def _from_slices(
     folder: str, schema: StructType, entry: Entry, live: DataFrame, order: RowOrder
-) -> tuple[DataFrame, RowOrder]:
+) -> tuple[DataFrame, RowOrder, str]:
     kinds = [field.dataType for field in shown(entry, live).selectExpr(*order.order).schema] if order.order else []
     reader = live.sparkSession.readStream.schema(schema).option("recursiveFileLookup", "true")
     frame = reader.option("maxFilesPerTrigger", 1).parquet(folder)  # a slice is a micro-batch
-    return frame, RowOrder(None, tuple(map(_before, kinds)))
+    return frame, RowOrder(None, tuple(map(_before, kinds))), ""
 
 
 def _before(kind: DataType) -> str:
@@ -106,8 +107,8 @@ def beyond(cuts: Mapping[str, Cut]) -> Histories:
     return {place: partial(_beyond, cut) for place, cut in cuts.items()}
 
 
-def _beyond(cut: Cut, entry: Entry, live: DataFrame, order: RowOrder) -> tuple[DataFrame, RowOrder]:
-    return shown(entry, live).where(f"NOT {cut.condition(entry)}"), order
+def _beyond(cut: Cut, entry: Entry, live: DataFrame, order: RowOrder) -> tuple[DataFrame, RowOrder, str]:
+    return live, order, cut.condition(entry)
 
 
 def shown(entry: Entry, frame: DataFrame) -> DataFrame:
