@@ -1,8 +1,8 @@
 """The live AS OF join beside its peers: Flink's temporal join, and Kafka Streams' join with a versioned table.
 
-All of them read the same rows in the order of event time, on two cores, warm. What
-is compared is processor time, for the peers read rows from a mapped file and sum their answers up, while ours are a
-whole streaming table, Parquet to Parquet with its checkpoint. Answers have to be equal.
+All of them read the same rows in the order of event time, on two cores, warm. What is compared is processor
+time, for the peers read rows from a mapped file and sum their answers up, while ours are a whole streaming table,
+Parquet to Parquet with its checkpoint. Answers have to be equal.
 """
 
 from __future__ import annotations
@@ -113,23 +113,17 @@ def run_ours(inputs: Inputs, folder: Path, rows: int, files: int) -> Run:
     """A streaming table with changelogs; its answer is read back from its files."""
     from benchmarks.spark_ways import session
 
-    answers: list[str] = []
-
-    def summed(answer: Path) -> str:
-        answers.append(sum_of(answer))
-        return answers[-1]
-
     spark = session()
     try:
         for number in range(2):  # the first one warms up
             place = folder / f"ours{number}"
             frame = StreamWays(spark, inputs, kept=place / "checkpoint/changelog").frame(OURS)
-            live = measure_live(frame, place, PARQUET, is_checked=True, summed=summed)
+            live = measure_live(frame, place, PARQUET, is_checked=True, summed=sum_of)
     finally:
         spark.stop()
     # Times of micro-batches leave the first ones out.
     seconds = sum(live.seconds) * files / (files - LEFT_OUT)
-    return Run("sqlx, a streaming table", seconds, live.cpu_seconds, rows, live.state_bytes, answers[-1])
+    return Run("sqlx, a streaming table", seconds, live.cpu_seconds, rows, live.state_bytes, live.answer or "")
 
 
 def sum_of(answer: Path) -> str:

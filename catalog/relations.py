@@ -39,6 +39,15 @@ def alias_text(entry: Entry) -> str:
     return part_text(entry.alias or entry.name.split(".")[-1].strip("`"))
 
 
+def source_query(entry: Entry) -> str:
+    """The query behind a definition: that of its rows as they arrived.
+
+    >>> [source_query(Entry("stream", "s", (), relation, "ts")) for relation in ("`db`.`t`", "(SELECT 1)")]
+    ['SELECT * FROM `db`.`t`', 'SELECT 1']
+    """
+    return entry.relation[1:-1] if entry.relation.startswith("(") else f"SELECT * FROM {entry.relation}"
+
+
 def versions_sql(entry: Entry, arrival: tuple[str, ...] = (), further: Mapping[str, str] | None = None) -> str:
     """One row per version as it arrived; tombstones are rows.
 

@@ -10,13 +10,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import LongType, StructField, StructType
 
 from catalog.statements import absolute
 from sqlx.cli.output import note
 from sqlx.cli.scripts import Script, Statement, error_place, is_definition
 from sqlx.failures import CommandError
-from sqlx.spark.histories import NO_HISTORIES, NUMBER, Histories, StandIn, from_slices, place_of, rows_of_history
+from sqlx.spark.histories import (
+    NO_HISTORIES,
+    Histories,
+    StandIn,
+    from_slices,
+    of_slices,
+    place_of,
+    rows_of_history,
+)
 from sqlx.spark.workers import warm
 from sqlx.sql.definitions import StreamingTable, Trigger, parse_streaming
 from sqlx.sql.tokens import tokenize
@@ -149,18 +156,17 @@ def _rehearse(spark: SparkSession, made: StreamingTable) -> None:
     """
     from sqlx.sessions.session import statements_of
 
-    place = f"{absolute(made.checkpoint)}/{LEASE}/rehearsal_{uuid.uuid4().hex}"
-    name = "__sqlx_rehearsal"
     statements = statements_of(spark)
     sources = list(sources_of(statements.catalog, made.query))
+    if any(source.entry is None for source in sources):
+        return  # its rows would be those of today
+    place, name = f"{absolute(made.checkpoint)}/{LEASE}/rehearsal_{uuid.uuid4().hex}", "__sqlx_rehearsal"
     try:
         instead = {
             place_of(statements.catalog, source.name): _row_of_nulls(spark, source.entry, f"{place}/{number}")
             for number, source in enumerate(sources)
             if source.is_first and source.entry is not None
         }
-        if any(source.entry is None for source in sources):
-            return  # its rows would be those of today
         once = replace(
             made,
             name=(name,),
@@ -182,8 +188,7 @@ def _rehearse(spark: SparkSession, made: StreamingTable) -> None:
 
 
 def _row_of_nulls(spark: SparkSession, entry: Entry, path: str) -> StandIn:
-    schema = spark.sql(rows_of_history(entry, entry.relation, None)).schema
-    schema = StructType([StructField(field.name, field.dataType) for field in schema]).add(NUMBER, LongType())
+    schema = of_slices(spark.sql(rows_of_history(entry, entry.relation, None)).schema)
     row = spark.createDataFrame([(None,) * len(schema)], schema).coalesce(1)
     for _ in range(_REHEARSED):
         row.write.mode("append").parquet(path)

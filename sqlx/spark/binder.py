@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from catalog.definitions import Definition, name_parts, part_text
 from catalog.entries import Column, Entry
 from catalog.kafka import FACTS, split_topic_query
-from catalog.relations import alias_text
 from catalog.spark import SparkCatalog, columns_of, type_text
 from catalog.statements import literal
 from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
@@ -24,7 +23,7 @@ from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Aggregation, Suppress, other_keys, reads_changes
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import query_frame
-from sqlx.spark.histories import Histories, event_time, place_of
+from sqlx.spark.histories import Histories, event_time, place_of, shown
 from sqlx.spark.stream import Followed, Keeping, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, quoted
@@ -153,15 +152,15 @@ def open_live(
             row = f"{row[:-1]}, 'deleted', coalesce({deletes}, false))"
         # All at once: what Spark hides in a source (`_metadata`) does not come through a filter on each release.
         left = [f"{left_out} AS {_LEFT_OUT}"] if left_out else []
-        live = frame.alias(alias_text(entry).strip("`")).selectExpr(*columns, f"{row} AS {ROW}", *left)
+        live = shown(entry, frame).selectExpr(*columns, f"{row} AS {ROW}", *left)
         live = live.where(f"NOT {_LEFT_OUT}").drop(_LEFT_OUT) if left else live
     except PySparkException as error:
         if isinstance(error, TemporalSqlError):
             raise
         reason = f"Spark says: {_first_line(error)}"
         raise NotLiveError(reason) from error
-    shown = tuple(f"{ROW}.o{number}" for number in range(len(order.order)))
-    return LiveSource(live, RowOrder(f"{ROW}.time", shown, order.is_sequence), deletes is not None)
+    orders = tuple(f"{ROW}.o{number}" for number in range(len(order.order)))
+    return LiveSource(live, RowOrder(f"{ROW}.time", orders, order.is_sequence), deletes is not None)
 
 
 def _rows_alone(entry: Entry, found: DataFrame | Followed, order: RowOrder) -> DataFrame:

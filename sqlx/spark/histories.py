@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from catalog.definitions import name_parts, part_text
+from pyspark.sql.types import LongType, StructField, StructType
+
+from catalog.definitions import name_parts
 from catalog.entries import Entry
 from catalog.relations import alias_text
 from sqlx.bind.binder import NotLiveError, RowOrder
@@ -19,7 +21,7 @@ from udtf.stream.interleave import AT, LANE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
     from catalog.spark import SparkCatalog
 
@@ -58,6 +60,11 @@ def place_of(catalog: SparkCatalog, name: str | tuple[str, ...]) -> str:
 def event_time(entry: Entry) -> str:
     """The event time of a definition's rows, as SQL."""
     return f"CAST(({entry.timestamp_by}) AS TIMESTAMP)"
+
+
+def of_slices(rows: StructType) -> StructType:
+    """The columns of slices of such rows."""
+    return StructType([*(StructField(one.name, one.dataType) for one in rows), StructField(NUMBER, LongType())])
 
 
 def from_slices(folder: str, schema: StructType) -> StandIn:
@@ -127,4 +134,4 @@ def rows_of_history(entry: Entry, relation: str, cut: Cut | None, further: Mappi
     """
     where = f" WHERE {cut.condition(entry)}" if cut is not None else ""
     items = ", ".join(["*", *(f"{expression} AS {name}" for name, expression in (further or {}).items())])
-    return f"SELECT {items} FROM {relation} AS {part_text(alias_text(entry).strip('`'))}{where}"
+    return f"SELECT {items} FROM {relation} AS {alias_text(entry)}{where}"

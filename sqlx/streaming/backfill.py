@@ -14,16 +14,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, LongType, NumericType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
-from sqlx.spark.histories import NUMBER, Cut, Histories, beyond, event_time, from_slices, shown
+from sqlx.spark.histories import NUMBER, Cut, Histories, beyond, event_time, from_slices, of_slices, shown
 from sqlx.streaming.history import History, HistoryReader
 from udtf.engine import engine_of
 from udtf.engine.folders import HadoopFolder, last_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
     from sqlx.sql.definitions import StreamingTable
     from sqlx.streaming.checkpoint import Checkpoint
@@ -95,9 +95,7 @@ class Backfilling:
     @property
     def beyond(self) -> Histories:
         """What is left of each source when its history was read."""
-        if self.progress is not None:
-            return beyond(self.progress.cuts)
-        return beyond(self._cuts)
+        return beyond(self._cuts if self.progress is None else self.progress.cuts)
 
     @property
     def _cuts(self) -> dict[str, Cut]:
@@ -194,12 +192,9 @@ class Backfilling:
     @cached_property
     def instead(self) -> Histories:
         """What is read in place of each source."""
-        schemas: dict[str, StructType] = {}
-        for one in self._histories:
-            schemas[one.place] = self._reader.rows(one).schema.add(NUMBER, LongType())
         ready = f"{self._folder.path}/{_READY}"
         return {
-            one.place: from_slices(f"{ready}/{number}", schemas[one.place])
+            one.place: from_slices(f"{ready}/{number}", of_slices(self._reader.rows(one).schema))
             for number, one in enumerate(self._histories)
         }
 
@@ -222,14 +217,10 @@ class Backfilling:
 
     def _dated(self, place: int) -> bool:
         """Let the files of a slice be later than those of the slice before."""
-        seconds = _FIRST_S + place
-        return all(
-            self._folder.date(f"{folder}/{name}", seconds * 1000)
-            for number in self._sources
-            for folder in (f"{_STAGED}/{number}/{_SLICE}={place}",)
-            for name in self._folder.names(folder)
-            if name.startswith("part-")
-        )
+        folders = [f"{_STAGED}/{number}/{_SLICE}={place}" for number in self._sources]
+        files = [f"{folder}/{name}" for folder in folders for name in self._folder.names(folder)]
+        written = [file for file in files if file.rpartition("/")[2].startswith("part-")]
+        return all(self._folder.date(file, (_FIRST_S + place) * 1000) for file in written)
 
     def check(self, history: DataFrame) -> None:
         """Whether nothing else is read in the place of the query's sources.
@@ -237,9 +228,8 @@ class Backfilling:
         Raises:
             BindError: `BACKFILL.SOURCE`.
         """
-        place = HadoopFolder(self._spark, self._folder.path).path
         for source in engine_of(self._spark).streams(history):
-            if place not in source:
+            if self._folder.path not in source:
                 self._reader.refuse_source(source)
 
     def hand_over(self, checkpoint: Checkpoint, live: DataFrame) -> None:

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, Self
@@ -58,19 +58,26 @@ class FollowedStream:
 
     def catch_up(self) -> bool:
         """Read what was added; whether anything was."""
-        checkpoint = Checkpoint(self.spark, self.statement, self.path)
-        folder, last = changelog_path(checkpoint), checkpoint.last_batch
+        folder, last = changelog_path(self._checkpoint), self._checkpoint.last_batch
         if folder is None or last <= self.batch or not Path(folder).is_dir():
             return False
-        query = json.loads(HadoopFolder(self.spark, self.path).read("metadata") or "{}").get("id", "")
-        specs = tuple(one.spec for one in self.operators)
         engine = engine_of(self.spark)
         with in_state_workers(engine):
             places = self.spark.range(0, engine.cores, 1, engine.cores)
-            look = partial(follow_tasks, specs, str(query), folder, last, engine.cores)
+            specs = tuple(one.spec for one in self.operators)
+            look = partial(follow_tasks, specs, self._query, folder, last, engine.cores)
             engine.live_rows(places, look, "task INT").collect()
         self.batch = last
         return True
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(self.spark, self.statement, self.path)
+
+    @cached_property
+    def _query(self) -> str:
+        """The id of the query, which is its checkpoint's: asked once there is one."""
+        return str(json.loads(HadoopFolder(self.spark, self._checkpoint.path).read("metadata") or "{}")["id"])
 
 
 class Following:
@@ -102,6 +109,6 @@ class Following:
                     if stream.catch_up() and is_first:
                         name = ".".join(stream.statement.name)
                         self._tell(f"Standing by: the states of `{name}` are in memory here, and follow those there.")
-                except (PySparkException, Py4JJavaError, ValueError, OSError) as error:
+                except (PySparkException, Py4JJavaError, ValueError, KeyError, OSError) as error:
                     # Its states are restored on the day instead, and what is wrong with them is said then.
                     _log.debug("%s cannot be followed: %s", stream.path, error)

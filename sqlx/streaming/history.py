@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from pyspark.errors import PySparkException
 
-from catalog.definitions import part_text
 from catalog.kafka import FACTS
 from catalog.relations import alias_text
 from catalog.spark import SparkCatalog, analysis_error, type_text
@@ -70,7 +69,7 @@ class HistoryReader:
             BindError: `BACKFILL.SOURCE`, `BACKFILL.UNTIL` or `BACKFILL.HISTORY`.
         """
         named = self._named()
-        found = [self._history(place, clause) for place, clause in named.items()]
+        found = [self._history(place, *one) for place, one in named.items()]
         rest = [entry for source, entry in self._sources(frozenset(named)) if source.is_first]
         others = [entry for entry in rest if place_of(self._catalog, entry.name) not in named]
         if others:
@@ -85,32 +84,31 @@ class HistoryReader:
 
     # whose history it is
 
-    def _named(self) -> dict[str, Backfill]:
-        sources = {place_of(self._catalog, source.name): source for source, _ in self._sources(frozenset())}
+    def _named(self) -> dict[str, tuple[Backfill, Entry]]:
+        """By the place of a definition what is said of it, and the definition."""
+        sources = {place_of(self._catalog, entry.name): (one, entry) for one, entry in self._sources(frozenset())}
         if not sources:
             self._refuse("SOURCE", self.statement.span("BACKFILL"), reason="the query reads no stream that is defined")
-        found: dict[str, Backfill] = {}
+        found: dict[str, tuple[Backfill, Entry]] = {}
         for clause in self.statement.backfills:
             place = place_of(self._catalog, clause.source) if clause.source else self._only_stream(clause, sources)
             span = clause.spans.get("SOURCE", clause.spans["RELATION"])
             if place not in sources:
-                names = ", ".join(f"`{source.name}`" for source in sources.values())
+                names = ", ".join(f"`{entry.name}`" for _, entry in sources.values())
                 reason = f"the query does not read `{'.'.join(clause.source)}`, it reads {names}"
                 self._refuse("SOURCE", span, reason=reason)
             if place in found:
-                self._refuse("SOURCE", span, reason=f"`{sources[place].name}` has two of them")
-            found[place] = clause
+                self._refuse("SOURCE", span, reason=f"`{sources[place][1].name}` has two of them")
+            found[place] = clause, sources[place][1]
         return found
 
-    def _only_stream(self, clause: Backfill, sources: dict[str, Source]) -> str:
-        streams = [
-            place for place, one in sources.items() if one.is_direct and one.entry and one.entry.kind == "stream"
-        ]
-        direct = streams or [place for place, one in sources.items() if one.is_direct]
-        if len(direct) != 1:
-            names = ", ".join(f"`{sources[place].name}`" for place in direct)
+    def _only_stream(self, clause: Backfill, sources: dict[str, tuple[Source, Entry]]) -> str:
+        direct = {place: entry for place, (one, entry) in sources.items() if one.is_direct}
+        asked = {place: entry for place, entry in direct.items() if entry.kind == "stream"} or direct
+        if len(asked) != 1:
+            names = ", ".join(f"`{entry.name}`" for entry in asked.values())
             self._refuse("SOURCE", clause.spans["RELATION"], reason=f"the query reads {names}")
-        return direct[0]
+        return next(iter(asked))
 
     def _sources(self, stop: frozenset[str]) -> Iterator[tuple[Source, Entry]]:
         """The definitions that the query reads; behind those at which it is to stop nothing is looked for."""
@@ -123,8 +121,7 @@ class HistoryReader:
 
     # where its rows are
 
-    def _history(self, place: str, clause: Backfill) -> History:
-        entry = next(one for _, one in self._sources(frozenset()) if place_of(self._catalog, one.name) == place)
+    def _history(self, place: str, clause: Backfill, entry: Entry) -> History:
         cut = self.known.get(place)
         if cut is None and clause.until:
             cut = self._cut(clause, entry)
@@ -146,11 +143,16 @@ class HistoryReader:
         time_us = self._time_us(clause)
         if time_us is not None:
             return Cut(f"timestamp_micros({time_us})", is_time=True)
-        alias = part_text(alias_text(entry).strip("`"))
-        frame = self._asked(f"SELECT ({clause.until}) AS cut FROM {clause.relation} AS {alias}", "UNTIL", clause)
-        kind = type_text(frame.schema.fields[0].dataType)
+        query, span = (
+            f"SELECT ({clause.until}) AS cut FROM {clause.relation} AS {alias_text(entry)}",
+            clause.spans["UNTIL"],
+        )
+        try:
+            kind = type_text(self.spark.sql(query).schema.fields[0].dataType)
+        except PySparkException as error:
+            self._refuse("UNTIL", span, reason=str(analysis_error(error)))
         if kind != "boolean":
-            self._refuse("UNTIL", clause.spans["UNTIL"], reason=f"it is of the type {kind.upper()}")
+            self._refuse("UNTIL", span, reason=f"it is of the type {kind.upper()}")
         return Cut(clause.until, is_time=False)
 
     def _time_us(self, clause: Backfill) -> int | None:
@@ -255,12 +257,6 @@ class HistoryReader:
                 "it is an upsert table without SEQUENCE BY, and a relation does not say which of two rows came last"
             )
             self._refuse("HISTORY", history.span, name=entry.name, reason=reason)
-
-    def _asked(self, query: str, condition: str, clause: Backfill) -> DataFrame:
-        try:
-            return self.spark.sql(query)
-        except PySparkException as error:
-            return self._refuse(condition, clause.spans["UNTIL"], reason=str(analysis_error(error)))
 
     def _refuse(self, about: str, span: Offsets, **parameters: str) -> NoReturn:
         condition = f"BACKFILL.{about}"

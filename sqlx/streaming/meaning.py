@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts
+from catalog.relations import source_query
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import LexicalError
 
@@ -45,9 +46,8 @@ def _follow(catalog: SparkCatalog, query: str, meanings: dict[str, str]) -> None
         if found is None:
             continue
         if found.entry is not None:
-            source = found.entry.relation
             meanings[name] = _facts(found.entry)
-            _follow(catalog, source[1:-1] if source.startswith("(") else f"SELECT * FROM {source}", meanings)
+            _follow(catalog, source_query(found.entry), meanings)
         elif (view := catalog.view_query(parts)) is not None:
             meanings[name] = " ".join(view.split())
             _follow(catalog, view, meanings)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from catalog.relations import source_query
 from sqlx.spark.histories import place_of
 from sqlx.sql.parser import scan
 
@@ -64,8 +65,7 @@ class _Walk:
         if place in self.seen:
             return
         self.seen.add(place)
-        text = entry.relation[1:-1] if entry.relation.startswith("(") else f"SELECT * FROM {entry.relation}"
-        reads = [] if place in self.stop or entry.topic else list(scan(text).read())
+        reads = [] if place in self.stop or entry.topic else list(scan(source_query(entry)).read())
         further = [one for read in reads for one in self.behind(read, span, is_direct=False)]
         is_first = not any(one.entry for one in further)
         yield Source(entry.name, entry, is_direct, is_first, span)

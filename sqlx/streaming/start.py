@@ -525,17 +525,25 @@ class Starter:
             return
         if not backfilling.is_over:
             backfilling.prepare()
-            statement, waits = self.statement, self.waits
-            self.statement, self.waits = replace(statement, trigger=Trigger(available_now=True)), True
             history = self.lower(self.tasks, self.changelog, backfilling.instead)
             backfilling.check(history.frame)
-            for _ in backfilling.passes():
-                running = self._run(history, checkpoint)
-                self.is_new = False  # there is something that a next start goes on from
-                self._wait_for_start(running)
-            self.statement, self.waits = statement, waits
+            with self._at_once():
+                for _ in backfilling.passes():
+                    running = self._run(history, checkpoint)
+                    self.is_new = False  # there is something that a next start goes on from
+                    self._wait_for_start(running)
             self.notes.append(backfilling.note(self.name.shown))
         backfilling.hand_over(checkpoint, live.frame)
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Within it a query reads what is there, and is waited for."""
+        statement, waits = self.statement, self.waits
+        self.statement, self.waits = replace(statement, trigger=Trigger(available_now=True)), True
+        try:
+            yield
+        finally:
+            self.statement, self.waits = statement, waits
 
     # the query
 

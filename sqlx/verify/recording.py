@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from catalog.definitions import KIND_WORDS, name_parts, part_text
 from catalog.entries import Entry
-from catalog.relations import alias_text
+from catalog.relations import alias_text, source_query
 from catalog.statements import literal
 from sqlx.errors import BindError, RunError, UnsupportedError, did_you_mean
 from sqlx.replay.script import Script, read_script
@@ -123,8 +123,7 @@ def _define(
     """Add the definition to those of replay, after those that it reads itself."""
     if name in definitions:
         return
-    text = entry.relation[1:-1] if entry.relation.startswith("(") else f"SELECT * FROM {entry.relation}"
-    behind = {_own_name(one).lower(): one for one in _behind(catalog, text)}
+    behind = {_own_name(one).lower(): one for one in _behind(catalog, source_query(entry))}
     for other, one in behind.items():
         _define(catalog, other, one, definitions, sources)
     if not behind:

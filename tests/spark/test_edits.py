@@ -131,6 +131,7 @@ def test_a_table_of_edits(recorded: SparkSession) -> None:
     for text in REFUSED:
         said = started(recorded, text.format(join=JOIN), "USING noop", "ed_noop")
         assert any(condition in said for condition in ("CHECKPOINT_OTHER_QUERY", "UNSUPPORTED.")), (text, said)
+        assert "^^^" in said, text
     assert started(recorded, BASE, "USING noop", "ed_noop") == ""
 
 
@@ -182,7 +183,9 @@ def test_edits_of_other_operators(recorded: SparkSession, kind: str) -> None:
     for text in goes_on:
         assert started(recorded, text, "USING noop", "ed_noop") == "", text
     for text in refused:
-        assert "CHECKPOINT_OTHER_QUERY" in started(recorded, text, "USING noop", "ed_noop"), text
+        said = started(recorded, text, "USING noop", "ed_noop")
+        assert "CHECKPOINT_OTHER_QUERY" in said, text
+        assert "^^^" in said, text
     assert started(recorded, goes_on[0], "USING noop", "ed_noop") == ""
 
 

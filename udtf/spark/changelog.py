@@ -101,11 +101,8 @@ def follow_tasks(
                 try:
                     log = operator.of(task, is_followed=False)
                     followed += [task] if runner.follow(task, log, is_wanted=task % places == place) else []
-                except (
-                    StateError,
-                    FileNotFoundError,
-                ):  # it goes on while it is read; or it is broken, which a run says
-                    continue
+                except (StateError, FileNotFoundError):
+                    continue  # it goes on while it is read, or it is broken, which a run says
     yield pa.RecordBatch.from_pydict({"task": pa.array(followed, pa.int32())})
 
 
