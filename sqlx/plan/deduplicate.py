@@ -103,9 +103,11 @@ class DeduplicateBuilder:
         fragment, shown_name = Fragment(sql, columns), self.inputs.shown.name
         names = tuple(column.name for column in self.inputs.needed)
         config, late_to = self._config(payload), self.clause.late_to
-        late = self.clause.options.get("LATE")
-        places = (("LATE TO", late.pair),) if late is not None else ()
-        return Deduplicate(name, fragment, config, output, shown_name, late_to, names, places=places)
+        options = (("LATE TO", "LATE"), ("IDLE TIMEOUT", "IDLE TIMEOUT"))
+        found = self.clause.options
+        places = tuple((place, found[option].pair) for place, option in options if option in found)
+        idle_us = self.clause.idle_us if self.streaming else None
+        return Deduplicate(name, fragment, config, output, shown_name, late_to, names, places=places, idle_us=idle_us)
 
     def _expression(self, span: Span) -> str:
         """An expression over the relation.
@@ -318,6 +320,8 @@ def _add(context: Context, clause: DeduplicateClause, inputs: DeduplicateInput) 
     node = context.add(DeduplicateBuilder(context, clause, inputs).build(f"__sqlx_dedup{context.number(Deduplicate)}"))
     if clause.late_to and not context.streaming:
         context.notes.append("LATE TO in a batch query keeps late rows out of the result, and writes them nowhere.")
+    if clause.idle_us is not None and not context.streaming:
+        context.notes.append("IDLE TIMEOUT plays no part in a batch query: the end of the input completes all groups.")
     return node
 
 

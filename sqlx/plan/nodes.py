@@ -361,9 +361,13 @@ class Deduplicate(OneInput):
 
     Its input has columns ``__k0 …``, ``__time``? (without it: the record's event time), ``__seq``?, ``__arrival0 …``?,
     then payload ``_l0 …``, which is its result.
+
+    Attributes:
+        idle_us: of IDLE TIMEOUT, or None.
     """
 
     config: DeduplicateConfig
+    idle_us: int | None = None
 
     @property
     def live_config(self) -> DeduplicateConfig:

@@ -358,6 +358,7 @@ def deduplicate(node: Deduplicate, shown: Shown) -> Explained:
     title = f"deduplicate {node.table}, the {config.keep} of rows within {duration(config.interval_us)}"
     late = {"forward": "forwarded", "drop": "dropped", "to": f"kept in {node.late_to}"}
     facts = [("late rows", late[config.late or ("drop" if config.keeps_last else "forward")])]
+    facts += _idle(node.idle_us)
     if config.has_sequence:
         return Explained(title, [*facts, ("arrival", "by SEQUENCE BY; the same number again is the same row")])
     has_time = any(column.name == "__time" for column in node.input.columns)

@@ -337,6 +337,8 @@ class DeduplicateReader:
         cursor.options(clause.options, lambda: self._option(cursor, clause), "DEDUPLICATE.DUPLICATE_OPTION")
         if clause.keeps_last and clause.late == "forward":
             raise TemporalParseError("DEDUPLICATE.LAST_FORWARD", cursor.text, clause.options["LATE"].pair)
+        if clause.idle_us is not None and not clause.keeps_last:
+            raise TemporalParseError("DEDUPLICATE.IDLE_FIRST", cursor.text, clause.options["IDLE TIMEOUT"].pair)
         self.reader.scanner.nested(start, cursor.index, level)
         return clause
 
@@ -368,6 +370,9 @@ class DeduplicateReader:
             cursor.step(2)
             clause.late_to = self.reader.as_of.table_name(cursor) if clause.late == "to" else None
             return "LATE"
+        if cursor.take("IDLE", "TIMEOUT"):
+            clause.idle_us, cursor.index = parse_interval(cursor.tokens, cursor.index, "IDLE TIMEOUT", cursor.text)
+            return "IDLE TIMEOUT"
         return None
 
     def _is_time(self, cursor: Cursor) -> bool:

@@ -61,6 +61,7 @@ class DeduplicateClause:
         time: span of the ON TIME expression.
         keeps_last: KEEP LAST was written.
         late: what was written after LATE; late_to: the table of LATE TO.
+        idle_us: the interval of IDLE TIMEOUT.
         options: option name to span of the whole option.
     """
 
@@ -71,6 +72,7 @@ class DeduplicateClause:
     keeps_last: bool = False
     late: Late | None = None
     late_to: str | None = None
+    idle_us: int | None = None
     options: dict[str, Span] = field(default_factory=dict)
 
 

@@ -128,6 +128,35 @@ def test_whole_batches_are_record_by_record(data, records, config, hashes, resta
     }
 
 
+@given(st.data(), RECORDS, configs(), st.booleans())
+def test_what_is_idle_goes_out_as_before_a_row_that_completes_it(data, records, config, restarts):
+    """And stream time has moved as far as that needs: what comes afterwards for these groups is late."""
+    late = None if config.late == "forward" else config.late
+    config = replace(config, keep="last", late=late, max_future_us=None)
+    cut = data.draw(st.integers(0, len(records)))
+    logic, whole, stream = DeduplicateLogic(config), DeduplicateLogic(config), new_stream(config)
+    rows, table = rows_of(config, records), table_of(config, records)
+    logic.on_batch(rows[:cut])
+    whole.on_batch(rows[:cut])
+    log = [stream.on_batch([table.slice(0, cut)], np.zeros(cut, np.int8)).delta]
+    open_groups = logic.metrics.get("buffered_rows", 0)
+    emission, found = logic.close_idle(), stream.close_idle(table.slice(0, 0))
+    answers = [change.values[1] for change in emission.rows]
+    assert found.rows["n"].to_pylist() == answers
+    assert len(answers) == open_groups == found.metrics["idle_closed"] == emission.metrics.get("idle_closed", 0)
+    assert stream.close_idle(table.slice(0, 0)).delta is None  # once is all
+    if restarts:
+        stream = new_stream(config)
+        for segment in [segment for segment in (*log, found.delta) if segment is not None]:
+            stream.apply(segment)
+    after = [change.values[1] for change in logic.on_batch(rows[cut:]).rows]
+    assert stream.on_batch([table.slice(cut)], np.zeros(len(table) - cut, np.int8)).rows["n"].to_pylist() == after
+    if answers:  # a row without a key completes them as well, and moves stream time alike
+        newest = max(time for key, time, _ in records[:cut] if key is not None)
+        end = Row("L", (None,), newest + config.interval_us + 1, (None, -1), event_time=newest + config.interval_us + 1)
+        assert [change.values[1] for change in whole.on_batch([end]).rows if change.values[1] >= 0] == answers
+
+
 @given(RECORDS, configs(), HASHES)
 def test_batch_is_the_stream_at_its_end(records, config, hashes):
     """In order of arrival where there is one (all rows have a sequence), else in order of time."""

@@ -195,24 +195,46 @@ def test_idle_joins_answer_what_waits(spark: SparkSession) -> None:
     spark.sql("CREATE VERSIONED TABLE idle_rates (k STRING, rate INT, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts")
     spark.sql("INSERT INTO idle_rates VALUES ('a', 10, TIMESTAMP'2026-01-01 10:00:00')")
     spark.sql("INSERT INTO idle_orders VALUES (1, 'a', TIMESTAMP'2026-01-01 10:05:00')")
-    spark.sql(
-        "CREATE STREAMING TABLE idle_joined USING memory TASKS 2 AS SELECT o.id, r.rate FROM idle_orders o"
-        " JOIN idle_rates r AS OF o.ts ON o.k = r.k GRACE PERIOD INTERVAL 1 HOUR IDLE TIMEOUT INTERVAL 1 SECOND"
-    )
-    (query,) = (one for one in registry(spark.sparkContext).all() if one.name == "idle_joined")
-    waited = Event()
     try:
-        while not spark.table("idle_joined").count():  # ends by its time limit where nothing comes
-            waited.wait(0.1)
-        assert [tuple(row) for row in spark.table("idle_joined").collect()] == [(1, 10)]
-        while not query.refresh().sum("idle_closed"):
-            waited.wait(0.1)
+        found = answered_when_idle(
+            spark,
+            "SELECT o.id, r.rate FROM idle_orders o JOIN idle_rates r AS OF o.ts ON o.k = r.k"
+            " GRACE PERIOD INTERVAL 1 HOUR IDLE TIMEOUT INTERVAL 1 SECOND",
+        )
+        assert found == [(1, 10)]
     finally:
-        query.query.stop()
-        registry(spark.sparkContext).forget("idle_joined")
-        spark.catalog.dropTempView("idle_joined")
         spark.sql("DROP STREAM idle_orders")
         spark.sql("DROP VERSIONED TABLE idle_rates")
+
+
+@pytest.mark.full
+def test_idle_deduplications_give_out_the_last_rows(spark: SparkSession) -> None:
+    spark.sql("CREATE STREAM idle_clicks (id INT, k STRING, ts TIMESTAMP) TIMESTAMP BY ts SEQUENCE BY id")
+    spark.sql("INSERT INTO idle_clicks VALUES (1, 'a', TIMESTAMP'2026-01-01 10:05:00')")
+    spark.sql("INSERT INTO idle_clicks VALUES (2, 'a', TIMESTAMP'2026-01-01 10:06:00')")
+    try:
+        last = "KEEP LAST IDLE TIMEOUT INTERVAL 1 SECOND"
+        query = f"SELECT id, k FROM idle_clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k) {last}"
+        assert answered_when_idle(spark, query) == [(2, "a")]
+    finally:
+        spark.sql("DROP STREAM idle_clicks")
+
+
+def answered_when_idle(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
+    """What a query gives out when nothing comes any more; ends by its time limit where that is nothing."""
+    spark.sql(f"CREATE STREAMING TABLE idle_answers USING memory TASKS 2 AS {query}")
+    (running,) = (one for one in registry(spark.sparkContext).all() if one.name == "idle_answers")
+    waited = Event()
+    try:
+        while not spark.table("idle_answers").count():
+            waited.wait(0.1)
+        while not running.refresh().sum("idle_closed"):
+            waited.wait(0.1)
+        return [tuple(row) for row in spark.table("idle_answers").collect()]
+    finally:
+        running.query.stop()
+        registry(spark.sparkContext).forget("idle_answers")
+        spark.catalog.dropTempView("idle_answers")
 
 
 def test_updates_that_wait_show_the_window_itself(spark: SparkSession, tmp_path: Path) -> None:

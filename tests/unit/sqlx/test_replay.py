@@ -29,6 +29,20 @@ def rows(driver: ReplayDriver, *records: tuple[str, dict[str, Any]]) -> list[dic
     return [change.row for change in driver.push(list(records))]
 
 
+def test_groups_of_keep_last_go_out_when_nothing_comes_for_the_idle_timeout() -> None:
+    query = "SELECT id, ccy FROM orders DEDUPLICATE WITHIN INTERVAL 10 MINUTES BY (ccy) KEEP LAST LATE TO lost"
+    driver = ReplayDriver(f"{ORDERS} {query} IDLE TIMEOUT INTERVAL 5 SECONDS", tasks=1)
+    first, second = {"id": 1, "ccy": "EUR", "ts": 10}, {"id": 2, "ccy": "EUR", "ts": 20}
+    assert driver.push([("orders", first), ("orders", second)]) == []
+    assert driver.advance_processing_time(4999) == []
+    driver.restart()
+    assert [change.row for change in driver.advance_processing_time(1)] == [{"id": 2, "ccy": "EUR"}]
+    assert (driver.metrics["idle_closed"], driver.metrics["buffered_rows"]) == (1, 0)
+    assert driver.push([("orders", {"id": 3, "ccy": "EUR", "ts": 9})]) == []
+    assert [row["id"] for row in driver.late] == [3]  # as after a row that came just behind the interval
+    assert driver.advance_processing_time(100_000) == []
+
+
 def test_what_waits_is_answered_when_nothing_comes_for_the_idle_timeout() -> None:
     driver = ReplayDriver(f"{ORDERS} {RATES} {JOIN} GRACE PERIOD INTERVAL 1 MINUTE IDLE TIMEOUT INTERVAL 5 SECONDS")
     rates, orders = {"ccy": "EUR", "rate": 1, "ts": 10}, {"id": 1, "ccy": "EUR", "ts": 20}

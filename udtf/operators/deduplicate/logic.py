@@ -6,7 +6,7 @@ Source: KIP-655, semantics.md section 16, A and B.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udtf import rules
 from udtf.logic import Emission
@@ -43,9 +43,6 @@ def deduplicate_table(config: DeduplicateConfig, rows: pa.Table, is_ordered: boo
     return deduplicate(config, rows, is_ordered)
 
 
-_NEVER: Final[Micros] = 2**63 - 1
-
-
 class _Entry(NamedTuple):
     """What the store knows of a key: the time that opened the interval, and the row."""
 
@@ -80,11 +77,14 @@ class DeduplicateLogic:
         return emission
 
     def close_idle(self) -> Emission:
-        """Give out what KEEP LAST still holds."""
+        """Give out what KEEP LAST still holds: stream time moves as far as that needs, as for windows."""
         before = dict(self.metrics)
         emission = self._emission = Emission()
-        if self.config.keeps_last:
-            self._purge(_NEVER)
+        if self.config.keeps_last and self._entries:
+            newest = max(entry.time for entry in self._entries.values())
+            now = self._stream_time.observe(kernel.completing(newest, self.config.interval_us))
+            self._purge(rules.horizon(now, self.config.interval_us))
+            self.metrics.add("idle_closed", len(emission.rows))
             self.metrics.set("buffered_rows", 0)
             self.metrics.set("buffered_bytes", 0)
         emission.metrics = self.metrics.since(before)

@@ -34,6 +34,11 @@ def is_live(entry_time: Any, oldest: Any) -> bool:
     return bool(entry_time >= oldest)
 
 
+def completing(newest: Any, interval: Any) -> int:
+    """The least stream time at which the group that the row of time `newest` opened is complete, and all before it."""
+    return int(newest + interval + 1)
+
+
 def is_within(time: Any, entry_time: Any, interval: Any) -> bool:
     """Whether a row and an entry are duplicates; both ends are inclusive, in both directions (16.4)."""
     return bool(entry_time >= horizon(time, interval) and time >= horizon(entry_time, interval))

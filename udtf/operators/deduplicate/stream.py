@@ -185,6 +185,19 @@ class Output:
             found = (outcomes < kernel.DUPLICATE) | ((outcomes == kernel.LATE) & self.config.forwards_late)
         return found
 
+    def closed(self, kept: pa.Table, refs: NDArray[np.int64], times: NDArray[np.int64]) -> pa.Table:
+        """The last rows of groups that no row has completed, by entry time and key.
+
+        Args:
+            kept: what entries keep of rows, by reference.
+            refs: of these rows.
+            times: of their entries.
+        """
+        nothing = np.zeros(len(refs), np.int64)
+        found = kept.take(pa.array(refs))
+        order = self._order(found, nothing, nothing.astype(np.bool_), times)
+        return found.select(list(self.config.columns)).take(pa.array(order))
+
     def _forwarded(self, rows: pa.Table, outcomes: Outcomes) -> pa.Table:
         places = np.flatnonzero(self.forwards(outcomes.codes))
         found = rows.select(list(self.config.columns)).take(pa.array(places))
@@ -351,6 +364,13 @@ class Store:
         self._refs[closed] = kernel.GONE
         return refs, times
 
+    def complete(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Move stream time as far as all groups need to be complete, and take them out: references and times."""
+        times = self._times[self.live()]
+        if len(times):
+            self._clock[_NOW] = kernel.completing(times.max(), self._interval)
+        return self.sweep()
+
     def live(self) -> NDArray[np.int64]:
         """Places of the entries that still count."""
         return np.flatnonzero((self._refs >= 0) & (self._times >= self.oldest))
@@ -450,6 +470,20 @@ class DeduplicateStream:
         has_changed = fresh is not None or self._store.stream_time != before
         delta = self._segment(fresh) if has_changed else None
         return StreamEmission(rows_out, (late,), {**metrics, **self._gauges()}, delta)
+
+    def close_idle(self, *inputs: pa.Table) -> StreamEmission:
+        """Give out what KEEP LAST still holds: stream time moves as far as that needs.
+
+        No row causes this: the output has no order columns.
+
+        Args:
+            inputs: the input without rows, for its types.
+        """
+        (rows,) = inputs
+        refs, times = self._store.complete()
+        output = self._output.closed(self._with_stored(rows.select(self._stored_columns())), refs, times)
+        metrics = {"idle_closed": len(refs), **self._gauges()}
+        return StreamEmission(output, (), metrics, self._segment(None) if len(refs) else None)
 
     def snapshot(self) -> Segment:
         """The entries that still count, and stream time."""
