@@ -48,20 +48,27 @@ def source_query(entry: Entry) -> str:
     return entry.relation[1:-1] if entry.relation.startswith("(") else f"SELECT * FROM {entry.relation}"
 
 
-def versions_sql(entry: Entry, arrival: tuple[str, ...] = (), further: Mapping[str, str] | None = None) -> str:
+def versions_sql(
+    entry: Entry,
+    arrival: tuple[str, ...] = (),
+    further: Mapping[str, str] | None = None,
+    *,
+    in_one_scan: bool = False,
+) -> str:
     """One row per version as it arrived; tombstones are rows.
 
     Args:
         entry: a versioned or upsert table.
         arrival: ORDER BY expressions over the rows of its relation; they become ``__order0``, ``__order1`` ….
         further: name to expression of columns that the rows are to show besides.
+        in_one_scan: what an SCD2 row becomes comes one behind the other; else all beginnings come before all ends.
 
     Returns:
         A query with the entry's columns, ``__time``, ``__seq`` (with SEQUENCE BY), ``__deleted`` (where rows can be
         tombstones), ``__arrival`` (SCD2: 0 for the end of a row, 1 for a row) and the order columns.
     """
     if entry.valid_from is not None:
-        return _scd2_versions_sql(entry)
+        return _scd2_rows_sql(entry, arrival) if in_one_scan else _scd2_versions_sql(entry)
     pieces = [columns_text(entry), f"({entry.timestamp_by}) AS __time"]
     pieces += [f"({entry.sequence_by}) AS __seq"] if entry.sequence_by else []
     pieces += [f"coalesce({entry.delete_when}, false) AS __deleted"] if entry.delete_when else []
@@ -74,13 +81,32 @@ def _scd2_versions_sql(entry: Entry) -> str:
     """A row becomes a version at its first column of VALID, and a tombstone at the second, where it has an end."""
     start, end = part_text(entry.valid_from or ""), part_text(entry.valid_to or "")
     columns, alias = columns_text(entry), alias_text(entry)
-    has_end = f"{end} IS NOT NULL AND {end} < {_OPEN_END}"
     return (
         f"SELECT {columns}, {start} AS __time, false AS __deleted, CAST(1 AS BIGINT) AS __arrival"
         f" FROM {entry.relation} AS {alias} WHERE {end} IS NULL OR {start} < {end}"
         f" UNION ALL SELECT {columns}, {end} AS __time, true AS __deleted, CAST(0 AS BIGINT) AS __arrival"
-        f" FROM {entry.relation} AS {alias} WHERE {has_end} AND {start} < {end}"
+        f" FROM {entry.relation} AS {alias} WHERE {_ends(end)} AND {start} < {end}"
     )
+
+
+def _scd2_rows_sql(entry: Entry, arrival: tuple[str, ...]) -> str:
+    """The same of live rows: UNION ALL would read the source twice, and all ends after all beginnings."""
+    start, end = part_text(entry.valid_from or ""), part_text(entry.valid_to or "")
+    begins = f"named_struct('__time', {start}, '__deleted', false, '__arrival', CAST(1 AS BIGINT))"
+    ends = f"named_struct('__time', {end}, '__deleted', true, '__arrival', CAST(0 AS BIGINT))"
+    both = f"WHEN {_ends(end)} AND {start} < {end} THEN array({begins}, {ends})"
+    versions = f"CASE {both} WHEN {end} IS NULL OR {start} < {end} THEN array({begins}) END"
+    orders = "".join(f", {expression} AS __order{n}" for n, expression in enumerate(arrival))
+    shown = f"{columns_text(entry)}, __time, __deleted, __arrival{orders}"
+    return (
+        f"SELECT {shown} FROM {entry.relation} AS {alias_text(entry)}"
+        f" LATERAL VIEW inline({versions}) __validity AS __time, __deleted, __arrival"
+    )
+
+
+def _ends(end: str) -> str:
+    """Whether an SCD2 row has an end."""
+    return f"{end} IS NOT NULL AND {end} < {_OPEN_END}"
 
 
 def current_rows_sql(entry: Entry, arrival: tuple[str, ...] | None = None) -> str:

@@ -238,7 +238,7 @@ def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide
     hidden += ["__arrival"] if entry.valid_from else []
     hidden += [f"__order{n}" for n in range(len(arrival))]
     keys = tuple((key, key) for key in entry.keys)
-    sql = versions_sql(source, arrival)
+    sql = versions_sql(source, arrival, in_one_scan=live is not None and live.arrival is not None)
     return RightSide(sql, entry.columns, tuple(hidden), keys, entry, entry.name, _time_of(entry), is_sequence)
 
 

@@ -137,6 +137,8 @@ def read_table(context: Context, block: Block, relation: Relation) -> ShownTable
     """Read a definition by its changes: its updates stand where its name was."""
     entry = context.table(relation, block.level)
     assert entry is not None, "a relation of tables is a definition or a query"
+    if entry.valid_from is not None:
+        raise UnsupportedError("TABLE.SCD2", context.text, relation.body.pair, table=entry.name)
     is_latest_only = not context.tables.shows_every_update or _shape(context, block) == "changelog"
     node = context.add(_node(context, relation, entry, is_latest_only))
     context.notes += retention_notes(entry)

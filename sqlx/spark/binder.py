@@ -486,13 +486,16 @@ def check_path(text: str, span: tuple[int, int], source: str, path: str) -> None
 
 
 def check_definition(definition: Definition) -> None:
-    """The same of what a definition reads.
+    """The same of what a definition reads, and options that a Delta table in the catalog does not keep.
 
     Raises:
         UnsupportedError: it is one.
     """
     path = next((value for key, value in definition.options if key.lower() == "path"), "")
     check_path(definition.text, definition.span("OPTIONS"), definition.using, path)
+    others = [key for key, _ in definition.options if key.lower() != "path"]
+    if definition.using.lower() == "delta" and others and not definition.temporary:
+        raise UnsupportedError("DELTA.OPTIONS", definition.text, definition.span("OPTIONS"), option=others[0])
     source, *rest = definition.relation_parts or ("",)
     if rest and ("/" in rest[-1] or ":" in rest[-1]):
         check_path(definition.text, definition.span("RELATION"), source, rest[-1])

@@ -78,6 +78,7 @@ def test_what_a_broker_does_is_said_in_words_of_ours(said: str, condition: str, 
     [
         ("KAFKA.KEY_COLUMN", {"column": "i", "suggestion": "Did you mean `id`?"}),
         ("CONNECTOR.NEEDED", {"name": "delta"}),
+        ("DELTA.OPTIONS", {"option": "readChangeFeed"}),
         ("DELTA.PATH", {"path": "/t"}),
     ],
 )

@@ -419,3 +419,39 @@ def test_a_checkpoint_knows_what_its_names_meant(spark: SparkSession, source: So
         assert ids(spark, "st_rows") == [1]
     finally:
         spark.sql("DROP STREAM st_o")
+
+
+def test_an_scd2_table_is_joined_live_as_it_is_bounded(spark: SparkSession, source: Source) -> None:
+    """A row ends where it says, whichever of both comes first; its end never takes the next row of its key away."""
+    spark.sql("CREATE TABLE st_spans (k INT, v STRING, since TIMESTAMP, until TIMESTAMP) USING parquet")
+    spark.sql("CREATE TABLE st_asked (id INT, k INT, at TIMESTAMP) USING parquet")
+    spark.sql("CREATE VERSIONED TABLE st_dim FROM SCD2 TABLE st_spans KEYS (k) VALID (since, until)")
+    spark.sql("CREATE STREAM st_calls FROM st_asked TIMESTAMP BY at")
+    query = (
+        "SELECT c.id, d.v FROM st_calls c LEFT JOIN st_dim d AS OF c.at ON c.k = d.k GRACE PERIOD INTERVAL 30 MINUTES"
+    )
+    text = f"CREATE STREAMING TABLE st_answers TASKS 1 {NOW} AS {query}"
+
+    def at(minute: int | None) -> str:
+        return "NULL" if minute is None else f"TIMESTAMP'2026-01-01 {10 + minute // 60}:{minute % 60:02}:00'"
+
+    rounds = (
+        ([("b", 10, 20), ("a", 0, 10)], (5, 10, 15, 20, 25)),  # what ends comes after what begins there
+        ([("c", 30, None), ("never", 35, 35), ("z", 99, None)], (29, 30, 50, 99)),  # at last nothing waits any more
+    )
+    asked = iter(range(100))
+    try:
+        for spans, minutes in rounds:
+            held = ", ".join(f"(1, '{v}', {at(since)}, {at(until)})" for v, since, until in spans)
+            rows = ", ".join(f"({next(asked)}, {k}, {at(minute)})" for minute in minutes for k in (1, 2))
+            spark.sql(f"INSERT INTO st_spans SELECT /*+ COALESCE(1) */ * FROM VALUES {held}")
+            spark.sql(f"INSERT INTO st_asked SELECT /*+ COALESCE(1) */ * FROM VALUES {rows}")
+            spark.sql(text)
+        bounded = {tuple(row) for row in spark.sql(query).collect() if row[0] < 16}
+        assert bounded >= {(0, "a"), (2, "b"), (4, "b"), (6, None), (8, None), (10, None), (12, "c"), (14, "c")}
+        assert {tuple(row) for row in spark.table("st_answers").collect() if row[0] < 16} == bounded
+        refused = refusal(spark, f"CREATE STREAMING TABLE st_now {NOW} AS SELECT k, v FROM st_dim EMIT CHANGES")
+        assert refused.getCondition() == "TABLE.SCD2"
+    finally:
+        spark.sql("DROP STREAM st_calls")
+        spark.sql("DROP VERSIONED TABLE st_dim")

@@ -248,13 +248,13 @@ def versions_schema(config: AsOfJoinConfig, right: pa.Schema) -> pa.Schema:
     fields += [pa.field("__hash", pa.int64()), pa.field("__time", pa.int64())]
     fields += [pa.field("__known", pa.int64())] if config.has_known else []
     fields += [pa.field("__flags", pa.int8())]
-    fields += [pa.field(f"__tie{n}", right.field(name).type) for n, name in enumerate(_ties(config, right.names))]
+    fields += [pa.field(f"__tie{n}", right.field(name).type) for n, name in enumerate(_ties(right.names))]
     return pa.schema(fields + [right.field(name) for name in config.right_columns])
 
 
-def _ties(config: AsOfJoinConfig, names: list[str]) -> list[str]:
+def _ties(names: list[str]) -> list[str]:
     """The columns that order versions of equal time; arrival, where the table brings it, is the last one (B8)."""
-    return [f"__tie{number}" for number in range(len(config.ties))] + (["__arrival"] if "__arrival" in names else [])
+    return [name for name in names if name.startswith("__tie")] + [name for name in names if name == "__arrival"]
 
 
 class RightBatch:
@@ -303,7 +303,7 @@ class RightBatch:
         if config.has_known:  # a version that nobody knows when it became known never takes part (C4)
             columns["__known"] = pa.array(micros_or(one_chunk(table["__seq"]), _NEVER))
         columns["__flags"] = pa.array(flags_of(table))
-        columns |= {f"__tie{n}": table[name] for n, name in enumerate(_ties(config, table.column_names))}
+        columns |= {f"__tie{n}": table[name] for n, name in enumerate(_ties(table.column_names))}
         kept = pa.table([columns[name] for name in schema.names], schema=schema)
         return kept if len(self._rows) == len(kept) else kept.take(pa.array(self._rows))
 
