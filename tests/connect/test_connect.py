@@ -90,7 +90,7 @@ def test_the_workers_import_what_came_with_the_session(session: SparkSession) ->
     assert ".zip/udtf/" in place
 
 
-@pytest.mark.parametrize("mapped_bytes", ["0", "1000000"])
+@pytest.mark.parametrize("mapped_bytes", ["0", pytest.param("1000000", marks=pytest.mark.full)])
 def test_a_join_by_either_way(session: SparkSession, mapped_bytes: str) -> None:
     session.conf.set("sqlx.as_of.mapped_bytes", mapped_bytes)
     assert rows(session, JOIN) == ANSWER
@@ -106,6 +106,7 @@ def test_keys_of_two_types_meet_in_a_common_one(session: SparkSession) -> None:
     assert [int(found) for _, found in rows(session, asked)] == [1, 2, 3]
 
 
+@pytest.mark.full
 def test_parameters_by_name_and_in_order(session: SparkSession) -> None:
     asked = "SELECT o.id, r.rate FROM orders o JOIN rates r AS OF o.ts ON o.ccy = r.ccy WHERE o.id >= "
     assert rows(session, f"{asked} :low AND o.ccy = :ccy", {"low": 2, "ccy": "EUR"}) == [(2, 120)]
@@ -155,6 +156,7 @@ def test_a_temporary_view_keeps_a_query(session: SparkSession) -> None:
         session.sql(f"CREATE TEMPORARY VIEW joined AS {JOIN}")
 
 
+@pytest.mark.full
 def test_a_view_over_versions_has_them(session: SparkSession) -> None:
     session.sql("CREATE TEMPORARY VIEW euros AS SELECT * FROM rates WHERE ccy = 'EUR'")
     assert rows(session, JOIN.replace("rates", "euros")) == ANSWER
@@ -331,6 +333,7 @@ def test_a_client_that_cannot_send_state_says_so(joined: SparkSession, text: str
     assert "a live operator that keeps state, from a client of PySpark 4.0" in message
 
 
+@pytest.mark.full
 def test_a_query_is_verified_over_recorded_rows(joined: SparkSession) -> None:
     joined.sql("INSERT INTO live_rates VALUES ('EUR', 120, TIMESTAMP'2026-01-01 10:04:00')")
     found = joined.sql(f"VERIFY BATCH = STREAM {LIVE}").collect()
@@ -425,6 +428,7 @@ def test_a_server_that_goes_while_a_stream_runs(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.full
 def test_the_command_line(spark: SparkSession, tmp_path: Path) -> None:
     url = f"sc://{spark._client._builder.endpoint}"  # type: ignore[attr-defined]
     script = tmp_path / "join.sql"

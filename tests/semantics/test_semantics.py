@@ -78,6 +78,7 @@ def test_every_case_says_what_it_shows() -> None:
     assert [case.path.name for case in CASES if not (case.title and case.source)] == []
 
 
+@pytest.mark.full
 def test_the_gate_runs_of_each_option_a_case_on_spark(golden: Callable[[Path, str], None]) -> None:
     found = {}
     for mode, reach, others in (("batch", reached_in_batch, set()), ("live", reached, reached_by_chains())):

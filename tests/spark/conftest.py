@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.server import Home
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -24,3 +26,11 @@ def _clean(spark: SparkSession) -> None:
     for table in spark.catalog.listTables():
         if table.isTemporary:
             spark.catalog.dropTempView(table.name)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """One server for what it answers and what it refuses: it takes longer to start than most tests of it."""
+    found = Home(tmp_path_factory.mktemp("serve"))
+    yield found
+    found.server.stop()

@@ -7,7 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyspark
@@ -16,6 +19,9 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _STOPS_WITHIN_SECONDS = 60
+_LOOK_SECONDS, _PATIENCE_SECONDS = 0.3, 90
+#: Of a result, for clients of `Home`.
+MOST_ROWS = 1000
 
 
 def free_port() -> int:
@@ -107,3 +113,34 @@ def java_tool(name: str) -> str:
 def java(*words: str) -> list[str]:
     """The command line of a Java program that Spark's jars hold."""
     return [java_tool("java"), "-cp", str(_SPARK_JARS / "*"), *words]
+
+
+class Home:
+    """A server without users, which may begin another life; its clients share a folder with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "shared").mkdir()
+        self.server = self.start()
+
+    def start(self) -> ServerProcess:
+        self.server = ServerProcess(self.path, "--max-rows", str(MOST_ROWS), "--folder", str(self.path / "shared"))
+        return self.server
+
+    def client(self, **settings: str) -> Any:
+        """A JDBC client, of sorts: PyHive speaks what drivers speak."""
+        from pyhive import hive
+
+        return closing(hive.connect("127.0.0.1", self.server.thrift, auth="NONE", username="x", configuration=settings))
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """What a statement gives in a session of its own."""
+        with self.client() as client:
+            return rows(client, statement)
+
+    def until(self, statement: str, expected: list[tuple[Any, ...]]) -> None:
+        """Wait until a statement gives these rows."""
+        deadline, waited = time.monotonic() + _PATIENCE_SECONDS, Event()
+        while (found := sorted(self.rows(statement))) != expected and time.monotonic() < deadline:
+            waited.wait(_LOOK_SECONDS)
+        assert found == expected

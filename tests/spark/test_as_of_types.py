@@ -139,6 +139,7 @@ def test_payloads_of_all_types_come_through_unchanged(spark, way):
     assert rows(found) == rows(expected)
 
 
+@pytest.mark.full
 def test_wide_rows_and_none_at_all(spark, way):
     items = ", ".join(f"{n} AS c{n}" for n in range(200))
     spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS SELECT id AS k, {AT} AS t, {items} FROM range(3)")

@@ -178,7 +178,7 @@ class Ends:
         *(pytest.param("move", call, marks=pytest.mark.full) for call in (1, 2, 3, 4, 6)),
         *(pytest.param("wait", call, marks=pytest.mark.full) for call in (1, 2)),
         *(pytest.param("note", call, marks=pytest.mark.full) for call in (1, 2)),
-        ("write", 5),  # both notes were written, and the offsets of one micro-batch
+        pytest.param("write", 5, marks=pytest.mark.full),  # both notes were written, and the offsets of one micro-batch
         pytest.param("write", 4, marks=pytest.mark.full),
         *(pytest.param("delete", call, marks=pytest.mark.full) for call in (2, 3, 4)),
     ],

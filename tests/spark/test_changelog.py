@@ -77,6 +77,7 @@ def test_it_is_told_what_each_task_keeps_and_where(orders: SparkSession) -> None
     assert rows(orders) == [(1, "EUR")]
 
 
+@pytest.mark.full
 def test_a_checkpoint_goes_on_with_what_it_began_with(orders: SparkSession) -> None:
     orders.conf.set(BACKEND, "store")
     run(orders)
@@ -89,6 +90,7 @@ def test_a_checkpoint_goes_on_with_what_it_began_with(orders: SparkSession) -> N
     assert not (checkpoint(orders) / "changelog").exists()
 
 
+@pytest.mark.full
 def test_an_operator_that_waits_for_the_clock_keeps_its_state_where_the_timers_are(orders: SparkSession) -> None:
     orders.sql(f"CREATE STREAMING TABLE cl_once TASKS 2 AS {IDLE}")
     (query,), waited = registry(orders.sparkContext).all(), Event()

@@ -140,6 +140,7 @@ def test_compile_prints_a_script_that_spark_runs_without_our_parser(tmp_path: Pa
     ]
 
 
+@pytest.mark.full
 def test_the_command_in_a_process_of_its_own_shows_no_stack_trace(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sqlx", "sql", "--warehouse", str(tmp_path / "house"), "-e"]
     text = "CREATE TABLE kept AS SELECT 42 AS n; SELECT n FROM kept; SELECT 1 / 0"

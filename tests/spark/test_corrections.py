@@ -54,7 +54,8 @@ def test_live_changes_are_those_of_replay(spark: SparkSession, name: str) -> Non
     check_live(spark, f"{DEFINITIONS}{QUERIES[name][0]} EMIT CORRECTIONS", drawn(name), [15, 15, 14])
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.full] if n else []) for n in range(20)])
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(20))
 def test_states_read_again_add_up_to_the_answer(spark: SparkSession, seed: int) -> None:
     """Without memory for states each micro-batch is as after a restart."""
     name = GATE if seed % 2 == 0 else random.Random(seed).choice(list(QUERIES))

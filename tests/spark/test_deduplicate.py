@@ -119,6 +119,7 @@ KEYS = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_keys_of_every_type(spark):
     """As by a number that is equal where they are: the rows are few enough for one task."""
     spark.range(60).selectExpr("CAST(id AS INT) AS n", "timestamp_micros(id * 7) AS ts").createOrReplaceTempView("n")

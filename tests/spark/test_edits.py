@@ -189,6 +189,7 @@ def test_edits_of_other_operators(recorded: SparkSession, kind: str) -> None:
     assert started(recorded, goes_on[0], "USING noop", "ed_noop") == ""
 
 
+@pytest.mark.full
 def test_what_is_asked_when_a_row_leaves_may_be_another_one_tomorrow(recorded: SparkSession) -> None:
     waits = f"SELECT o.id, r.rate {JOIN} GRACE PERIOD INTERVAL"
     first = one_more(recorded)

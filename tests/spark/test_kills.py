@@ -21,7 +21,7 @@ import pytest
 from tests.harness.killing import WAITED, Driver, finished, kill
 from tests.harness.slow import needs_javac
 
-_WORKERS_A_LIFE = 2
+_WORKERS_A_LIFE = 1
 _SEED = 20261121
 _ORDERS, _KEYS, _RATES = 60, 7, 3
 _HOUR_US = 3_600_000_000

@@ -87,7 +87,13 @@ def shown(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(v.replace(tzinfo=dt.UTC) if isinstance(v, dt.datetime) else v for v in row) for row in found]
 
 
-@pytest.mark.parametrize("query", [f"{TUMBLING} GRACE PERIOD INTERVAL 3 SECONDS EMIT FINAL", f"{SESSIONS} EMIT FINAL"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param(f"{TUMBLING} GRACE PERIOD INTERVAL 3 SECONDS EMIT FINAL", marks=pytest.mark.full),
+        f"{SESSIONS} EMIT FINAL",
+    ],
+)
 def test_cuts_and_restarts_change_no_final(spark: SparkSession, tmp_path: Path, query: str) -> None:
     data, drawn = rows(60, 8, seed=7), random.Random(3)
     found: list[tuple[Any, ...]] = []
@@ -237,6 +243,7 @@ def answered_when_idle(spark: SparkSession, query: str) -> list[tuple[Any, ...]]
         spark.catalog.dropTempView("idle_answers")
 
 
+@pytest.mark.full
 def test_updates_that_wait_show_the_window_itself(spark: SparkSession, tmp_path: Path) -> None:
     """A window is a struct whose fields are never NULL, in rows that may not be there."""
     session = session_of(spark, tasks=1)

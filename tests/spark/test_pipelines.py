@@ -80,6 +80,7 @@ def rows(spark: SparkSession, pipeline: Pipeline) -> Callable[[str], list[tuple[
     return read
 
 
+@pytest.mark.full
 def test_a_dry_run_starts_nothing_and_runs_go_on_from_each_other(spark, pipeline, rows) -> None:
     assert pipeline.run("dry-run", PLAIN, TEMPORAL) == 0
     assert not spark.catalog.tableExists(f"{pipeline.database}.firsts")

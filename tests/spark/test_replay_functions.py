@@ -26,7 +26,7 @@ from udtf.aggregates import Aggregate
 LIST = Path(listed.__file__).with_name("proven.json")
 DATA = Path(__file__).parents[1] / "data" / "spark_expressions.txt"
 #: Every how many trials the gate takes one: all of them take seven minutes.
-_STEP = 64
+_STEP = 256
 
 
 # A line has the types of the places of an expression (tests/harness/engines.py), a tab, and the expression.
@@ -103,6 +103,7 @@ def spelled(template: str) -> str:
     return "CASE" if words[:1] == ["CASE"] else " ".join(words[:2]) or "[]"
 
 
+@pytest.mark.full
 def test_two_hundred_functions_and_operators_are_listed_each_over_its_types():
     names: set[str] = set()
     for trial in TRIALS:
@@ -137,8 +138,7 @@ VALUES = {
 }
 
 
-@pytest.mark.compat
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "double" else pytest.mark.full) for k in VALUES])
 def test_aggregates_of_kept_rows_are_spark_s(spark, kind):
     """What has a rule in sqlx/replay/aggregates.py, over a batch of one group; other types are refused."""
     differing, known = [], 0

@@ -98,7 +98,8 @@ def test_answers_are_those_of_a_query_that_was_left_alone(recorded: SparkSession
     assert described["partitions"] == "1"
 
 
-@pytest.mark.parametrize("name", ["join", pytest.param("windows", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["join", "windows"])
 def test_a_changelog_is_read_by_whoever_has_the_task(recorded: SparkSession, name: str) -> None:
     recorded.conf.set(BACKEND, "changelog")
     test_answers_are_those_of_a_query_that_was_left_alone(recorded, name)
@@ -109,6 +110,7 @@ def test_a_running_query_with_a_changelog_goes_on_by_itself(recorded: SparkSessi
     test_a_running_query_goes_on_by_itself(recorded)
 
 
+@pytest.mark.full
 def test_a_running_query_goes_on_by_itself(recorded: SparkSession) -> None:
     recorded.sql(f"CREATE STREAMING TABLE rs_moved TASKS 4 AS {QUERIES['join']} LATE TO rs_refused")
     query(recorded, "rs_moved").query.processAllAvailable()
@@ -137,6 +139,7 @@ def test_files_know_of_all_micro_batches_however_often_state_moves(recorded: Spa
     assert len(rows(recorded, "rs_moved")) == 6 * 8
 
 
+@pytest.mark.full
 def test_a_move_that_did_not_end_is_ended_by_another_one(recorded: SparkSession) -> None:
     text = f"CREATE STREAMING TABLE rs_moved TASKS 4 {NOW} AS {QUERIES['join']}"
     recorded.sql(text)

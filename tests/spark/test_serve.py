@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 from sqlx.serving.health import ask
 from tests.harness.releases import since
-from tests.spark.server import ServerProcess, java, refusal, rows
+from tests.spark.server import MOST_ROWS, Home, java, refusal, rows
 
 AS_OF = "SELECT o.id, r.rate FROM o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
 WRONG = AS_OF.replace("o.k = r.k", "o.nope = r.k")
-MOST_ROWS = 1000
 SCRIPT = f"""
 CREATE TABLE o (id INT COMMENT 'of the order', k STRING, ts TIMESTAMP) USING parquet;
 INSERT INTO o VALUES (1, 'a', TIMESTAMP'2024-01-01 10:00:00'), (2, 'b', TIMESTAMP'2024-01-01 10:00:00');
@@ -59,51 +53,12 @@ except Exception as error:
     print("SERVE.TOO_MANY_ROWS" in str(error))
 spark.stop()
 """
-_LOOK_SECONDS, _PATIENCE_SECONDS = 0.3, 90
-
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of PyHive and Thrift
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
 ]
-
-
-class Home:
-    """The server, which may begin another life."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.server = self.start()
-
-    def start(self) -> ServerProcess:
-        self.server = ServerProcess(self.path, "--max-rows", str(MOST_ROWS))
-        return self.server
-
-    def client(self, **settings: str) -> Any:
-        """A JDBC client, of sorts: PyHive speaks what drivers speak."""
-        from pyhive import hive
-
-        return closing(hive.connect("127.0.0.1", self.server.thrift, auth="NONE", username="x", configuration=settings))
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """What a statement gives in a session of its own."""
-        with self.client() as client:
-            return rows(client, statement)
-
-    def until(self, statement: str, expected: list[tuple[Any, ...]]) -> None:
-        """Wait until a statement gives these rows."""
-        deadline, waited = time.monotonic() + _PATIENCE_SECONDS, Event()
-        while (found := sorted(self.rows(statement))) != expected and time.monotonic() < deadline:
-            waited.wait(_LOOK_SECONDS)
-        assert found == expected
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    found = Home(tmp_path_factory.mktemp("serve"))
-    yield found
-    found.server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -108,6 +108,7 @@ def test_a_wrong_login_is_refused_by_jdbc(server: ServerProcess, user: str, pass
     assert "Error validating the login" in refusal(jdbc, server, user, password)
 
 
+@pytest.mark.full
 def test_beeline_comes_in_over_tls(server: ServerProcess, tmp_path: Path) -> None:
     trusted = tmp_path / "trusted.p12"
     store = ["-keystore", str(trusted), "-storetype", "PKCS12", "-storepass", "changeit"]

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness.releases import RELEASE
-from tests.spark.server import ServerProcess, rows
+from tests.spark.server import Home, ServerProcess, rows
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    home = tmp_path_factory.mktemp("guard")
-    (home / "shared").mkdir()
-    found = ServerProcess(home, "--folder", str(home / "shared"))
-    yield found
-    found.stop()
+def server(home: Home) -> ServerProcess:
+    return home.server
 
 
 @pytest.fixture(scope="module")
-def client(server: ServerProcess) -> Iterator[Any]:
-    from pyhive import hive
-
-    with closing(hive.connect("127.0.0.1", server.thrift, auth="NONE", username="x")) as connection:
+def client(home: Home) -> Iterator[Any]:
+    home.rows("CREATE DATABASE guarded")
+    with home.client() as connection:
+        rows(connection, "USE guarded")
         rows(connection, "CREATE TABLE moving USING parquet AS SELECT 1 AS a")
         yield connection
 
@@ -88,6 +83,7 @@ def test_jdbc_is_refused(server: ServerProcess, client: Any, name: str) -> None:
     assert not (server.home / "elsewhere").exists()
 
 
+@pytest.mark.full
 def test_a_stream_writes_where_clients_may_write(server: ServerProcess, client: Any) -> None:
     from pyhive.exc import OperationalError
 

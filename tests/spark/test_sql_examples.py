@@ -152,6 +152,7 @@ def test_the_counts_at_the_end_are_those_of_the_join(spark: SparkSession) -> Non
     ]
 
 
+@pytest.mark.full
 def test_deduplicate(spark: SparkSession, data: Path, oracle: duckdb.DuckDBPyConnection) -> None:
     morning, (totals,) = answers(spark, "deduplicate.sql", data)
     oracle.execute(

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from queue import Queue
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +19,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sqlx.cli.app import app
+from sqlx.errors import RunError
+from sqlx.streaming.lease import Holder, Lease
 from tests.harness.killing import WAITED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
@@ -114,6 +121,31 @@ def expected(files: int) -> list[tuple[int, int]]:
     return [(number * len(KEYS) + n, key * 10) for number in range(files) for n, key in enumerate(KEYS)]
 
 
+def test_a_lease_passes_on_when_its_holder_falls_silent_or_gives_it_back(spark: SparkSession, tmp_path: Path) -> None:
+    """Drivers of one process here; the tests of processes below take a minute each."""
+    first, second, third = (Lease(spark, str(tmp_path)) for _ in range(3))
+    nobody = list[Holder]()
+    held = first.wait(nobody.append)
+    assert (held.number, nobody) == (1, [])
+    told: Queue[Holder] = Queue()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(second.wait, told.put)
+        assert told.get() == held
+        first.check()
+        assert not waiting.done()
+        first._stopped.set()  # as if its process had died, or slept
+        assert waiting.result().number == 2
+    with pytest.raises(RunError, match=r"LEASE\.LOST"):
+        first.check()
+    first.release()  # of what it has no more
+    second.check()
+    second.release()
+    assert third.wait(nobody.append).number == 3
+    assert nobody == []
+    third.release()
+
+
+@pytest.mark.full
 def test_another_process_goes_on_where_one_is_killed(folder: Path, start: Callable[[str], Process]) -> None:
     feed(folder, 0)
     first = start("first")

@@ -104,6 +104,7 @@ def test_answers_and_metrics_across_micro_batches_and_a_restart(spark: SparkSess
     assert all(one["restored_tail"] + one["restored_snapshot"] == 0 for one in observed)
 
 
+@pytest.mark.full
 def test_partitions_and_caches_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "4")
     try:
@@ -117,6 +118,7 @@ def test_partitions_and_caches_change_nothing(spark: SparkSession, tmp_path: Pat
     assert observed[1]["restored_snapshot"] > 0
 
 
+@pytest.mark.full
 def test_workers_that_are_killed_cost_a_restore_and_no_answer(spark: SparkSession, tmp_path: Path) -> None:
     query = Query(spark, tmp_path)
     query.add(BATCHES)
@@ -209,6 +211,7 @@ def test_an_operator_follows_another(spark: SparkSession, tmp_path: Path) -> Non
     assert set(query.progress[0].observedMetrics) == {"count_1", "count_2"}
 
 
+@pytest.mark.full
 def test_two_inputs_interleave_by_their_common_sequence(spark: SparkSession, tmp_path: Path) -> None:
     class Both(Query):
         def frame(self) -> DataFrame:

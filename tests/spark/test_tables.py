@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: One of each: a filter, joins by both keys in a row, a group of a join, a group of groups.
+#: A group of a join by a foreign key; semantic cases that the gate runs live have the others.
 GATE = [
-    "SELECT k, a.v AS x, b.g AS y FROM a JOIN b USING (k) LEFT JOIN c USING (k) WHERE c.v IS NULL OR c.v > 1",
     "SELECT g AS k, sum(n) AS x, count(*) AS y FROM (SELECT b.g, a.k, a.v AS n FROM a JOIN b ON a.f = b.k) GROUP BY g",
 ]
 queries = pytest.mark.parametrize(

@@ -245,6 +245,7 @@ print(join_tables(AsOfJoinConfig(right_columns=("r0",)), left, right)["r0"].to_p
 """
 
 
+@pytest.mark.full
 @pytest.mark.slow  # everything is compiled anew
 def test_an_installation_that_cannot_be_written_to_still_joins(tmp_path):
     shutil.copytree(udtf.__path__[0], tmp_path / "udtf", ignore=shutil.ignore_patterns("__pycache__"))
