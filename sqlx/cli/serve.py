@@ -18,12 +18,13 @@ import typer
 
 from sqlx.cli.output import note, out
 from sqlx.failures import CommandError
-from sqlx.serving.options import ServeOptions, Tls, check
+from sqlx.serving.options import ServeOptions, Tls, check, check_free
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sqlx.serving.server import Server
+    from sqlx.streaming.lease import Lease
 
 _LOOK_SECONDS = 1.0
 _UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600}
@@ -73,6 +74,9 @@ def serve(
     admin: Annotated[list[str], typer.Option(metavar="NAME", help="May stop others' streams; repeatable.")] = [],  # noqa: B006
     audit: Annotated[Path | None, typer.Option(metavar="FILE", help="Who did what; else standard error.")] = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Java's heap.")] = "2g",
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Serve when no other process with --standby and this warehouse does.")
+    ] = False,
     conf: Annotated[list[str], typer.Option("--conf", metavar="K=V", help="Spark configuration; repeatable.")] = [],  # noqa: B006
     add_user: Annotated[str, typer.Option(metavar="NAME", help="Write a user into --users FILE, and end.")] = "",
     checks: Annotated[bool, typer.Option("--check", help="Ask a running server how it is, and end.")] = False,
@@ -90,6 +94,7 @@ def serve(
         host, thrift, connect, warehouse, health, metrics, users, ldap, ldap_base, ldap_domain, most_rows=max_rows,
         tls=tls if tls != Tls(password=tls.password) else None, plain_text=plain_text, admins=tuple(admin), audit=audit,
         timeout_seconds=seconds_of(statement_timeout), folders=tuple(folder), trust_users=trust_users,
+        standby=standby,
     )  # fmt: skip
     if checks:
         _check(options)
@@ -143,16 +148,40 @@ def _run(options: ServeOptions, further: dict[str, str], memory: str) -> None:
         setting = Setting(options, Path(scratch))
         with (
             _sheltered(started(options.warehouse, conf_with(setting, further, memory))) as spark,
-            Server(spark, setting) as server,
+            _active(spark, options, asked.stop) as lease,
         ):
-            _tell(options, server)
-            while not asked.stop.wait(_LOOK_SECONDS):
-                server.look()
-            note("Stopping: no more clients; running micro-batches end.")
+            if not asked.stop.is_set():
+                with Server(spark, setting) as server:
+                    _tell(options, server)
+                    while not asked.stop.wait(_LOOK_SECONDS):
+                        server.look()
+                        if lease is not None:
+                            lease.check()
+                    note("Stopping: no more clients; running micro-batches end.")
     if asked.number == signal.SIGTERM:
         note("Stopped.")
         return
     raise typer.Exit(130)
+
+
+@contextmanager
+def _active(spark: SparkSession, options: ServeOptions, stop: threading.Event) -> Iterator[Lease | None]:
+    """With --standby: wait, warm, until no other process serves the warehouse, whose catalog is not opened before."""
+    if not options.standby:
+        yield None
+        return
+    from sqlx.spark.workers import warm
+    from sqlx.streaming.lease import Lease
+
+    warm(spark)
+    lease = Lease(spark, str(options.warehouse))
+    try:
+        if lease.wait(lambda holder: note(f"Standing by: {holder.shown} serves {options.warehouse}."), stop):
+            note(f"Active: this process serves {options.warehouse}.")
+            check_free(options)
+        yield lease
+    finally:
+        lease.release()
 
 
 @dataclass

@@ -46,6 +46,7 @@ class ServeOptions:
         trust_users: clients may do whatever the process may: programs, code, files anywhere.
         admins: users who may stop the streaming queries of others.
         audit: the file of who did what; None is standard error.
+        standby: wait until no other process with this warehouse serves.
     """
 
     host: str
@@ -66,6 +67,7 @@ class ServeOptions:
     trust_users: bool = False
     admins: tuple[str, ...] = ()
     audit: Path | None = None
+    standby: bool = False
 
     @property
     def has_users(self) -> bool:
@@ -118,6 +120,8 @@ def check(options: ServeOptions) -> None:
     _check_login(options)
     _check_files(options)
     _check_ports(options)
+    if not options.standby:  # else the active one may listen there
+        check_free(options)
 
 
 def _check_login(options: ServeOptions) -> None:
@@ -159,6 +163,15 @@ def _check_ports(options: ServeOptions) -> None:
         if same:
             msg = f"{option} and {same[0]} are both {port}."
             raise CommandError(msg, "Give each a port of its own.")
+
+
+def check_free(options: ServeOptions) -> None:
+    """Refuse ports that cannot be listened at.
+
+    Raises:
+        CommandError: one cannot be had.
+    """
+    for option, port in options.ports.items():
         error = refusal(options.host, port)
         if error is not None:
             reason = str(error.strerror or error).lower()

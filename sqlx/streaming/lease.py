@@ -1,4 +1,4 @@
-"""A lease on a checkpoint: of several drivers one writes, and the others stand by until it falls silent.
+"""A lease on a folder, such as a checkpoint: of several drivers one writes, and the others stand by until it is silent.
 
 Each holder has a number, greater than all before it, as a file of that name; beside it a file that it writes again and
 again. Who stands by looks whether that file changes, by its own clock alone. That no row is written twice does not hang
@@ -54,35 +54,39 @@ class Holder:
 
 @dataclass
 class Lease:
-    """The lease on one checkpoint, as one process sees it.
+    """The lease on one folder, as one process sees it.
 
     Args:
         spark: the session.
-        checkpoint: the folder of the checkpoint.
+        place: the folder: a checkpoint, or a warehouse.
     """
 
     spark: SparkSession
-    checkpoint: str
+    place: str
     own: Holder | None = field(default=None, init=False)
     _stopped: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
     _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._folder = HadoopFolder(self.spark, f"{absolute(self.checkpoint)}/{LEASE}")
+        self._folder = HadoopFolder(self.spark, f"{absolute(self.place)}/{LEASE}")
 
-    def wait(self, tell: Callable[[Holder], None]) -> Holder:
+    def wait(self, tell: Callable[[Holder], None], given_up: threading.Event | None = None) -> Holder | None:
         """Wait until nobody else has the lease, and take it.
 
         Args:
             tell: hears of each process for which this one stands by.
+            given_up: nobody wants it any more.
 
         Returns:
-            What this process holds from now on.
+            What this process holds from now on; None where it was given up.
         """
+        given_up = given_up or threading.Event()
         while self.own is None:
             holder = self._holder()
-            if holder is None or self._is_gone(holder, tell):
+            if holder is None or self._is_gone(holder, tell, given_up):
                 self._take(0 if holder is None else holder.number)
+            if given_up.is_set():
+                return None
         threading.Thread(target=self._hold, args=(self.own,), name="sqlx lease", daemon=True).start()
         return self.own
 
@@ -99,9 +103,7 @@ class Lease:
             RunError: `LEASE.LOST`.
         """
         if self.own is not None and self._is_taken(self.own):
-            raise RunError(
-                "LEASE.LOST", path=self.checkpoint, holder=getattr(self._holder(), "shown", "another process")
-            )
+            raise RunError("LEASE.LOST", path=self.place, holder=getattr(self._holder(), "shown", "another process"))
 
     # reading
 
@@ -116,9 +118,9 @@ class Lease:
             facts = {}
         return Holder(number, facts.get("host", "?"), facts.get("pid", 0), facts.get("key", ""))
 
-    def _is_gone(self, holder: Holder, tell: Callable[[Holder], None]) -> bool:
+    def _is_gone(self, holder: Holder, tell: Callable[[Holder], None], given_up: threading.Event) -> bool:
         """Watch a holder until it is gone, or another one has come."""
-        seen, since, looking, told = -1, time.monotonic(), threading.Event(), False
+        seen, since, told = -1, time.monotonic(), False
         while time.monotonic() - since < SILENCE_SECONDS:
             names = self._folder.names()
             if f"{holder.number}.{_END}" in names:
@@ -131,7 +133,8 @@ class Lease:
             beat = self._folder.modified_ms(f"{holder.number}.{_BEAT}")
             if beat != seen:
                 seen, since = beat, time.monotonic()
-            looking.wait(BEAT_SECONDS / 2)
+            if given_up.wait(BEAT_SECONDS / 2):
+                return False
         return True
 
     def _is_taken(self, holder: Holder) -> bool:

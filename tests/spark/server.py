@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _STOPS_WITHIN_SECONDS = 60
-_LOOK_SECONDS, _PATIENCE_SECONDS = 0.3, 90
+LOOK_SECONDS, _PATIENCE_SECONDS = 0.3, 90
 #: Of a result, for clients of `Home`.
 MOST_ROWS = 1000
 
@@ -37,10 +37,11 @@ class ServerProcess:
     Args:
         home: its warehouse, its log and what else it needs.
         options: of the command line, without ports and warehouse.
+        thrift: the port for JDBC; None is any.
     """
 
-    def __init__(self, home: Path, *options: str) -> None:
-        self.home, self.thrift, self.connect, self.health = home, free_port(), free_port(), free_port()
+    def __init__(self, home: Path, *options: str, thrift: int | None = None) -> None:
+        self.home, self.thrift, self.connect, self.health = home, thrift or free_port(), free_port(), free_port()
         ports = {"--thrift": self.thrift, "--connect": self.connect, "--health": self.health}
         given = [text for option, port in ports.items() for text in (option, str(port))]
         given += ["--warehouse", str(home / "warehouse"), "--memory", "1500m"]
@@ -53,6 +54,7 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                start_new_session=True,
             )
         self.said = self._until_ready()
 
@@ -74,6 +76,11 @@ class ServerProcess:
     def pid(self) -> int:
         """Its process."""
         return self._process.pid
+
+    def kill(self) -> None:
+        """As if its machine went: Java and the workers too."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self.stop()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to end; its exit code."""
@@ -118,13 +125,14 @@ def java(*words: str) -> list[str]:
 class Home:
     """A server without users, which may begin another life; its clients share a folder with it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *options: str, thrift: int | None = None) -> None:
         self.path = path
-        (path / "shared").mkdir()
-        self.server = self.start()
+        self._options = ("--max-rows", str(MOST_ROWS), "--folder", str(path / "shared"), *options)
+        (path / "shared").mkdir(exist_ok=True)
+        self.server = self.start(thrift)
 
-    def start(self) -> ServerProcess:
-        self.server = ServerProcess(self.path, "--max-rows", str(MOST_ROWS), "--folder", str(self.path / "shared"))
+    def start(self, thrift: int | None = None) -> ServerProcess:
+        self.server = ServerProcess(self.path, *self._options, thrift=thrift)
         return self.server
 
     def client(self, **settings: str) -> Any:
@@ -142,5 +150,5 @@ class Home:
         """Wait until a statement gives these rows."""
         deadline, waited = time.monotonic() + _PATIENCE_SECONDS, Event()
         while (found := sorted(self.rows(statement))) != expected and time.monotonic() < deadline:
-            waited.wait(_LOOK_SECONDS)
+            waited.wait(LOOK_SECONDS)
         assert found == expected

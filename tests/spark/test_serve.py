@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from sqlx.serving.health import ask
 from tests.harness.releases import since
-from tests.spark.server import MOST_ROWS, Home, java, refusal, rows
+from tests.spark.server import LOOK_SECONDS, MOST_ROWS, Home, java, refusal, rows
 
 AS_OF = "SELECT o.id, r.rate FROM o LEFT JOIN rates r AS OF o.ts ON o.k = r.k"
 WRONG = AS_OF.replace("o.k = r.k", "o.nope = r.k")
@@ -207,3 +209,26 @@ def test_streaming_tables_outlive_their_client_and_the_server(home: Home) -> Non
     home.rows("INSERT INTO live.s VALUES (2, TIMESTAMP'2024-01-01 20:00:00')")
     home.until("SELECT id, h FROM live.kept", [(1, 5), (2, 15)])
     assert home.rows("SELECT count(*) FROM live.ended") == [(0,)]
+
+
+@pytest.mark.full
+def test_another_server_goes_on_with_clients_and_streams(tmp_path: Path) -> None:
+    """It stands by with a session that has not opened the catalog, and takes the port when the first one is killed."""
+    first = Home(tmp_path, "--standby")
+    first.rows("CREATE STREAM s (id INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    first.rows("CREATE STREAMING TABLE kept TASKS 2 AS SELECT id FROM s")
+    first.rows("INSERT INTO s VALUES (1, TIMESTAMP'2024-01-01 10:00:00')")
+    first.until("SELECT id FROM kept", [(1,)])
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(Home, tmp_path, "--standby", thrift=first.server.thrift)
+        while "Standing by: process" not in first.server.log:
+            assert not starting.done()
+            Event().wait(LOOK_SECONDS)
+        first.server.kill()
+        second = starting.result()
+    try:
+        assert "streaming kept goes on" in second.server.said
+        second.rows("INSERT INTO s VALUES (2, TIMESTAMP'2024-01-01 20:00:00')")
+        second.until("SELECT id FROM kept", [(1,), (2,)])
+    finally:
+        assert second.server.stop() == 0, second.server.log
