@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-peers bench-standby bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-peers bench-standby bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -19,7 +19,9 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: check fast spark kafka compat connect ## all that CI checks, in about 15 minutes on 2 cores
+test: setup ## all that CI checks, in about 15 minutes on 2 cores
+	@$(MAKE) --jobs 2 --output-sync=target check
+	@$(MAKE) fast spark kafka compat connect
 
 test-all: export HYPOTHESIS_PROFILE = all
 test-all: check docs test-compat test-connect test-wheel ## all there is, hours: docs/contributing.md lists what only this runs
@@ -32,8 +34,12 @@ test-all: check docs test-compat test-connect test-wheel ## all there is, hours:
 	$(MAKE) lakehouse GATE="not dbt"
 	$(MAKE) dbt demo
 
-check: lint ## ruff, mypy, the import contracts, and code that nothing calls
+check: types lint contracts ## ruff, mypy, the import contracts, and code that nothing calls
+
+types: setup
 	$(BIN)/mypy
+
+contracts: setup
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/vulture
 

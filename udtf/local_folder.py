@@ -1,8 +1,10 @@
-"""Where files of one process go: the folders that Spark was given for that (``spark.local.dir``)."""
+"""Where files of one process go: the folders that Spark was given for that (``spark.local.dir``), this user's own."""
 
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 
 
 def first_folder(listed: str) -> str | None:
@@ -13,3 +15,18 @@ def first_folder(listed: str) -> str | None:
     """
     first = listed.split(",")[0]
     return first if os.access(first, os.W_OK | os.X_OK) else None
+
+
+def private_folder(name: str) -> str:
+    """A folder of this user alone among the system's temporary ones, made if it is missing: what is in it is trusted.
+
+    Raises:
+        OSError: it cannot be made, or others have a part in it.
+    """
+    path = os.path.join(tempfile.gettempdir(), name)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        message = f"{path} is not a private directory of this user"
+        raise OSError(message)
+    return path

@@ -8,9 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import stat
 import sys
-import tempfile
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -21,6 +19,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 from numba.extending import register_jitable
 
 from udtf import rules
+from udtf.local_folder import private_folder
 
 _RULES = inspect.getsource(rules) + inspect.getsource(sys.modules[__name__])
 
@@ -59,7 +58,7 @@ class _ShippedLocator(_CacheLocator):
         self._place = file.partition(".zip")[2].strip(os.sep).replace(os.sep, ".")
 
     def get_cache_path(self) -> str:
-        return os.path.join(numba.config.CACHE_DIR or _private_directory(), self._place)  # type: ignore[attr-defined]
+        return os.path.join(numba.config.CACHE_DIR or _own_folder(), self._place)  # type: ignore[attr-defined]
 
     def get_source_stamp(self) -> str:
         return hashlib.sha256(self._source.encode()).hexdigest()
@@ -126,18 +125,12 @@ def compiled(function: Any, *modules: ModuleType) -> Any:
     except RuntimeError:
         pass
     try:
-        numba.config.CACHE_DIR = _private_directory()  # type: ignore[attr-defined]
+        numba.config.CACHE_DIR = _own_folder()  # type: ignore[attr-defined]
         return _cached(function, text)
     except (RuntimeError, OSError):
         return njit(nogil=True)(function)  # compiled once per process
 
 
-def _private_directory() -> str:
+def _own_folder() -> str:
     """A cache directory of this user alone: compiled code is trusted when it is loaded."""
-    path = os.path.join(tempfile.gettempdir(), f"sqlx-numba-{os.getuid()}")
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        message = f"{path} is not a private directory of this user"
-        raise OSError(message)
-    return path
+    return private_folder(f"sqlx-numba-{os.getuid()}")

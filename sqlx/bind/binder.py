@@ -7,6 +7,7 @@ from typing import Protocol
 
 from catalog.entries import Column, Entry
 from sqlx.sql.tokens import Span, quoted
+from udtf.columns.names import is_order, is_row_key
 
 # What a live row carries along beside its columns: its event time, and its place in the order of arrival.
 #
@@ -14,16 +15,6 @@ from sqlx.sql.tokens import Span, quoted
 
 
 ROW = "__row"
-
-
-def is_order(column: str) -> bool:
-    """Whether a column of a fragment or a result is one of those that say how rows arrived."""
-    return column.startswith("__o") and column[3:].isdigit()
-
-
-def is_row_key(column: str) -> bool:
-    """Whether a column is one of the key that a row of a live table has."""
-    return column.startswith("__u") and column[3:].isdigit()
 
 
 def is_row_order(column: str) -> bool:

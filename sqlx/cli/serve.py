@@ -74,9 +74,7 @@ def serve(
     admin: Annotated[list[str], typer.Option(metavar="NAME", help="May stop others' streams; repeatable.")] = [],  # noqa: B006
     audit: Annotated[Path | None, typer.Option(metavar="FILE", help="Who did what; else standard error.")] = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Java's heap.")] = "2g",
-    standby: Annotated[
-        bool, typer.Option("--standby", help="Serve when no other process with --standby and this warehouse does.")
-    ] = False,
+    standby: Annotated[bool, typer.Option("--standby", help="Serve when no other such process does.")] = False,
     conf: Annotated[list[str], typer.Option("--conf", metavar="K=V", help="Spark configuration; repeatable.")] = [],  # noqa: B006
     add_user: Annotated[str, typer.Option(metavar="NAME", help="Write a user into --users FILE, and end.")] = "",
     checks: Annotated[bool, typer.Option("--check", help="Ask a running server how it is, and end.")] = False,
@@ -93,8 +91,7 @@ def serve(
     options = ServeOptions(
         host, thrift, connect, warehouse, health, metrics, users, ldap, ldap_base, ldap_domain, most_rows=max_rows,
         tls=tls if tls != Tls(password=tls.password) else None, plain_text=plain_text, admins=tuple(admin), audit=audit,
-        timeout_seconds=seconds_of(statement_timeout), folders=tuple(folder), trust_users=trust_users,
-        standby=standby,
+        timeout_seconds=seconds_of(statement_timeout), folders=tuple(folder), trust_users=trust_users, standby=standby,
     )  # fmt: skip
     if checks:
         _check(options)

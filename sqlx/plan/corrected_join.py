@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from sqlx.bind.binder import is_row_key
 from sqlx.errors import UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context
@@ -21,6 +20,7 @@ from sqlx.plan.updates import order_of, update_columns
 from sqlx.sql.expressions import Conjunct
 from sqlx.sql.structure import Join
 from sqlx.sql.tokens import Span, tokenize
+from udtf.columns.names import is_row_key
 
 _BY_ARRIVAL: dict[type[Operator], str] = {
     TableLookup: "a plain join with an upsert table shows the row of the moment, which later rows do not correct",

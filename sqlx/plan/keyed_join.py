@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.entries import Column, Entry
-from sqlx.bind.binder import Binder, RowOrder, is_order, is_row_order
+from sqlx.bind.binder import Binder, RowOrder, is_row_order
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key, padded
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed, stars
@@ -18,6 +18,7 @@ from sqlx.plan.subquery_text import with_clause
 from sqlx.sql.expressions import Conjunct, split_conjuncts, unwrapped
 from sqlx.sql.structure import Block, Join, Level, Relation
 from sqlx.sql.tokens import Span, Token, quoted, tokenize, tokenize_span
+from udtf.columns.names import is_order
 
 # The two inputs of a join by key as queries, and the names under which its operator and the query see them.
 

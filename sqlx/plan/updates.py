@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from catalog.entries import Column
-from sqlx.bind.binder import RowOrder, is_order, is_row_key
+from sqlx.bind.binder import RowOrder
 from sqlx.plan.nodes import CorrectedJoin, Fragment, Operator, TableAggregation, TableChanges, TableJoin
+from udtf.columns.names import is_order, is_row_key
 
 TableGiver = CorrectedJoin | TableAggregation | TableChanges | TableJoin
 

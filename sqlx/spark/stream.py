@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
 from catalog.entries import Column as NamedColumn
-from sqlx.bind.binder import ROW, RowOrder, is_order, is_row_order
+from sqlx.bind.binder import ROW, RowOrder, is_row_order
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import (
     Aggregation,
@@ -44,6 +44,7 @@ from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, unco
 from sqlx.spark.batch import live_copies, query_frame
 from sqlx.spark.workers import check_client, check_driver, check_workers
 from udtf.columns.arrays import can_hash
+from udtf.columns.names import is_order
 from udtf.columns.updates import key_columns, order_columns, payload_columns
 from udtf.engine import engine_of
 from udtf.logic import StreamLogic

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts, name_text, part_text
 from catalog.entries import Column
+from catalog.planner import SESSION_CATALOG
 from catalog.spark import type_text
 from catalog.statements import absolute, literal
 from sqlx.errors import UnsupportedError
@@ -32,7 +33,6 @@ CHECKPOINT = "sqlx.checkpoint"
 #: The folder of the log of Spark's sink of files.
 SINK_LOG = "_spark_metadata"
 _DELTA_LOG = "_delta_log"
-SESSION_CATALOG = "spark_catalog"
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import Popen
 from typing import TYPE_CHECKING
 
 from tests.harness.processes import running
@@ -13,9 +17,55 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+@dataclass
+class Cluster:
+    """A master and its workers.
+
+    Attributes:
+        url: of the master.
+        workers: each with all that it has started.
+    """
+
+    home: Path
+    spark_home: str
+    url: str
+    cores: int
+    stack: ExitStack
+    workers: list[Popen[bytes]] = field(default_factory=list)
+
+    def add_worker(self) -> None:
+        """Start one more."""
+        folder = self.home / f"worker{len(self.workers)}"
+        folder.mkdir()
+        size = ["--cores", str(self.cores), "--memory", "1g", "--work-dir", str(folder)]
+        started = [
+            f"{self.spark_home}/bin/spark-class",
+            "org.apache.spark.deploy.worker.Worker",
+            *_HERE,
+            *size,
+            self.url,
+        ]
+        says = "Successfully registered with master"
+        self.workers.append(
+            self.stack.enter_context(running(started, says, folder, _environment(self.spark_home), "log"))
+        )
+
+    def kill_worker(self, number: int) -> None:
+        """With its executor and the Python of that, as when a machine goes."""
+        os.killpg(self.workers[number].pid, signal.SIGKILL)
+        self.workers[number].wait()
+
+
+_HERE = ["--host", "127.0.0.1", "--webui-port", "0"]
+
+
+def _environment(spark_home: str) -> dict[str, str]:
+    return {"SPARK_HOME": spark_home, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
 @contextmanager
-def standalone(home: Path, python: Path, workers: int = 3, cores: int = 1) -> Iterator[str]:
-    """A cluster for the block; the URL of its master.
+def cluster_of(home: Path, python: Path, workers: int = 3, cores: int = 1) -> Iterator[Cluster]:
+    """A cluster for the block.
 
     Args:
         home: an empty folder for all that it writes.
@@ -24,17 +74,17 @@ def standalone(home: Path, python: Path, workers: int = 3, cores: int = 1) -> It
         cores: of each.
     """
     spark_home, port = spark_home_of(python), free_port()
-    environment = {"SPARK_HOME": spark_home, "SPARK_LOCAL_IP": "127.0.0.1"}
-    start, classes = f"{spark_home}/bin/spark-class", "org.apache.spark.deploy"
-    where = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as stack:
-        master = [start, f"{classes}.master.Master", *where, "--port", str(port)]
-        stack.enter_context(running(master, "elected leader", home, environment, "master.log"))
-        url = f"spark://127.0.0.1:{port}"
-        for number in range(workers):
-            folder = home / f"worker{number}"
-            folder.mkdir()
-            size = ["--cores", str(cores), "--memory", "1g", "--work-dir", str(folder)]
-            worker = [start, f"{classes}.worker.Worker", *where, *size, url]
-            stack.enter_context(running(worker, "Successfully registered with master", folder, environment, "log"))
-        yield url
+        master = [f"{spark_home}/bin/spark-class", "org.apache.spark.deploy.master.Master", *_HERE, "--port", str(port)]
+        stack.enter_context(running(master, "elected leader", home, _environment(spark_home), "master.log"))
+        found = Cluster(home, spark_home, f"spark://127.0.0.1:{port}", cores, stack)
+        for _ in range(workers):
+            found.add_worker()
+        yield found
+
+
+@contextmanager
+def standalone(home: Path, python: Path, workers: int = 3, cores: int = 1) -> Iterator[str]:
+    """The same; the URL of its master."""
+    with cluster_of(home, python, workers, cores) as found:
+        yield found.url

@@ -12,10 +12,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.harness.places import WHOLE, everywhere, found, run
-from tests.harness.standalone import standalone
+from tests.harness.standalone import cluster_of, standalone
 from tests.harness.stock_server import PYTHON, ROOT, spark_home_of, stock_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
@@ -101,3 +103,54 @@ def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Pat
         more = ["--master", master, WHOLE, folder, "--conf", conf]
         done = run(own, *submit.split(), *more, cwd=packed, PYTHONPATH="", PATH=path)
     assert found(done) == everywhere(tmp_path / "here", DRIVER, "--master", "local[2]")
+
+
+def test_a_lost_worker_costs_its_own_tasks_alone(tmp_path: Path) -> None:
+    """Of six tasks those of the worker that is killed are restored; the others have their states in memory still."""
+    subprocess.run([ROOT / ".ci/setup-connect"], check=True, capture_output=True)
+    home, tasks = tmp_path / "cluster", 6
+    for folder in (home, tmp_path / "in"):
+        folder.mkdir()
+    files = iter(range(100))
+
+    def feed() -> None:
+        number = next(files)
+        ids = pa.array(range(number * 100, number * 100 + 200), pa.int64())  # half of them were there before
+        times = pa.array([number * 1_000_000] * len(ids), pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"id": ids, "ts": times}), tmp_path / "in/.draft")
+        (tmp_path / "in/.draft").rename(tmp_path / f"in/{number:03}.parquet")
+
+    with cluster_of(home, PYTHON) as cluster, (tmp_path / "driver.log").open("wb") as log:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(PYTHON)}
+        command = [str(DRIVER), str(SCRIPT.with_name("cluster_stream.py")), str(tmp_path), cluster.url, str(tasks)]
+        driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, cwd=tmp_path)
+
+        def restores() -> list[int]:
+            """Of one more micro-batch: states that were in memory, caught up, and read from the checkpoint."""
+            feed()
+            assert driver.stdout is not None
+            line = next((line for line in driver.stdout if line.startswith("BATCH ")), None)
+            assert line is not None, (tmp_path / "driver.log").read_text()[-3000:]
+            return list(json.loads(line.removeprefix("BATCH "))["restores"])
+
+        try:
+            assert restores() == [0, 0, 0]
+            assert [restores() for _ in range(3)] == [[tasks, 0, 0]] * 3
+            cluster.kill_worker(1)
+            kept, *read = restores()
+            assert kept + sum(read) == tasks
+            assert 0 < sum(read) < tasks
+            assert [restores() for _ in range(2)] == [[tasks, 0, 0]] * 2
+            cluster.add_worker()
+            for _ in range(3):
+                kept, *read = restores()
+                assert kept + sum(read) == tasks
+            (tmp_path / "stop").touch()
+            assert driver.wait(60) == 0
+        finally:
+            driver.kill()
+            driver.wait()
+    listed = [path for path in (tmp_path / "out/_spark_metadata").iterdir() if path.name[0].isdigit()]
+    paths = {json.loads(line)["path"] for path in listed for line in path.read_text().splitlines()[1:]}
+    answered = sorted(n for path in paths for n in pq.read_table(path.removeprefix("file://"))["id"].to_pylist())
+    assert answered == list(range(next(files) * 100 + 100))

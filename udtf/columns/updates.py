@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.arrays import micros_of, one_chunk
+from udtf.columns.names import is_order, is_row_key
 from udtf.record import canonical_key
 
 if TYPE_CHECKING:
@@ -37,12 +38,12 @@ _STAMP: Final = pa.timestamp("us", "UTC")
 
 def order_columns(names: Sequence[str]) -> list[str]:
     """Those of some columns that say how rows are ordered, the first first."""
-    return [name for name in names if name.startswith("__o") and name[3:].isdigit()]
+    return [name for name in names if is_order(name)]
 
 
 def key_columns(names: Sequence[str]) -> list[str]:
     """Those of some columns that are the key of the row that an update is of."""
-    return [name for name in names if name.startswith("__u") and name[3:].isdigit()]
+    return [name for name in names if is_row_key(name)]
 
 
 def payload_columns(names: Sequence[str]) -> list[str]:

@@ -13,8 +13,6 @@ import hashlib
 import logging
 import os
 import socket
-import stat
-import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
+from udtf.local_folder import private_folder
 from udtf.logic import StreamEmission
 from udtf.stream.asked import Answer, Asked
 from udtf.stream.blobs import from_blob, to_buffer
@@ -193,18 +192,12 @@ def of_this_executor() -> Siblings:
     """Those of this worker: they have the same parent, Spark's daemon. Where a system has no such sockets, none."""
     if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
         return ALONE
-    beside = Path(tempfile.gettempdir())
-    folder = beside / f"{_PREFIX}-{os.getuid()}-{os.getppid()}"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        folder = Path(private_folder(f"{_PREFIX}-{os.getuid()}-{os.getppid()}"))
     except OSError as error:
-        _log.warning("The Python workers of this executor cannot share states: %s", error)
+        _log.warning("Python workers do not share states, as their folder is not theirs alone, or not there: %s", error)
         return ALONE
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        _log.warning("The Python workers of this executor do not share states: %s is not theirs alone", folder)
-        return ALONE
-    _forget_the_dead(beside)
+    _forget_the_dead(folder.parent)
     return Siblings(folder)
 
 

@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -164,7 +165,7 @@ def test_a_process_that_dies_is_done_without(folder: Path) -> None:
 def test_a_folder_that_others_can_write_is_not_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module.tempfile, "gettempdir", lambda: str(folder))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(folder))
     monkeypatch.setattr(module, "_PREFIX", "open")
     of_this_executor.cache_clear()
     try:
