@@ -27,6 +27,17 @@ KEYS = {  # type of the left, of the right, values of the left, of the right
     "float, double": ("float", "double", ["0.5", "'NaN'"], ["0.5", "'NaN'"]),
     "struct": ("struct<a:int,b:string>", "struct<a:int,b:string>", ["struct(1, 'x')"], ["struct(1, 'x')"]),
 }
+#: Those of which the gate runs none are compared like one that it runs.
+GATE = (
+    "int, bigint",
+    "string",
+    "decimal, int",
+    "date, timestamp",
+    "timestamp_ntz",
+    "binary",
+    "float, double",
+    "struct",
+)
 ORDERED = {  # times that MATCH_CONDITION compares, in ascending order
     "int": ["1", "2", "3", "NULL"],
     "double": ["-1.5", "-0.0", "'Infinity'", "'NaN'", "NULL"],
@@ -71,7 +82,7 @@ def relation(items, values):
     return " UNION ALL ".join(f"SELECT {n} AS n, {items.format(value)}" for n, value in enumerate(values))
 
 
-@pytest.mark.parametrize("case", KEYS)
+@pytest.mark.parametrize("case", [pytest.param(n, marks=() if n in GATE else pytest.mark.full) for n in KEYS])
 def test_keys_are_equal_as_spark_compares_them(spark, case):
     left, right, lefts, rights = KEYS[case]
     spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {relation(f'CAST({{}} AS {left}) AS k, {AT} AS t', lefts)}")
@@ -101,7 +112,7 @@ def test_a_composite_key_of_three_types(spark, way):
 
 
 @pytest.mark.parametrize("kind", ORDERED)
-@pytest.mark.parametrize("comparison", [">=", "<"])
+@pytest.mark.parametrize("comparison", [">=", pytest.param("<", marks=pytest.mark.full)])
 def test_times_are_ordered_as_spark_orders_them(spark, kind, comparison):
     values = ORDERED[kind]
     spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {relation(f'CAST({{}} AS {kind}) AS t', values)}")

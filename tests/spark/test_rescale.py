@@ -168,6 +168,7 @@ def test_a_query_that_is_not_there(recorded: SparkSession) -> None:
     assert "^^^^" in str(refused.value)
 
 
+@pytest.mark.full
 def test_the_command(recorded: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded, "stop", lambda: None)
     monkeypatch.setattr(sqlx.cli.start, "_start", lambda *_: recorded)

@@ -50,6 +50,7 @@ def test_live_changes_are_those_of_replay(spark: SparkSession, query: str) -> No
     check_live(spark, f"{script}{query} EMIT CHANGES AS {shape}", records, [13, 13, 14])
 
 
+@pytest.mark.full
 @queries
 def test_changes_of_several_tasks_sum_up_to_the_query(spark: SparkSession, query: str) -> None:
     script, updates, records, versioned = drawn(query)
