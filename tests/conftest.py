@@ -103,7 +103,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     is_fast = str(config.option.markexpr).startswith("not spark") and not config.option.file_or_dir
     if is_fast and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
         config.option.numprocesses = pytest_xdist_auto_num_workers(config)
-        config.option.dist = "load"
+        config.option.dist = "loadscope"  # a file at a time: what it compiles is compiled in one process
+        config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True)
