@@ -104,7 +104,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if is_fast and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
         config.option.numprocesses = pytest_xdist_auto_num_workers(config)
         config.option.dist = "loadscope"  # a file at a time: what it compiles is compiled in one process
-        config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -150,6 +150,8 @@ def test_a_lost_worker_costs_its_own_tasks_alone(tmp_path: Path) -> None:
         finally:
             driver.kill()
             driver.wait()
+            if driver.stdout is not None:
+                driver.stdout.close()
     listed = [path for path in (tmp_path / "out/_spark_metadata").iterdir() if path.name[0].isdigit()]
     paths = {json.loads(line)["path"] for path in listed for line in path.read_text().splitlines()[1:]}
     answered = sorted(n for path in paths for n in pq.read_table(path.removeprefix("file://"))["id"].to_pylist())
