@@ -226,7 +226,8 @@ def test_a_change_feed_of_delta_is_a_table(spark: SparkSession, rows: Rows, tmp_
     ]
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.full
+@pytest.mark.parametrize("form", ADDING)  # bounded, Spark asks for the size of a UNION, which Delta cannot say on 4.3
 def test_versioned_and_scd2_tables_over_tables_of_a_lake(spark: SparkSession, rows: Rows, form: Format) -> None:
     second, names = "TIMESTAMP'2026-01-01 10:00:0", {n: f"{form.prefix}s_{n}_{form.name}" for n in ("asked", "spans")}
     spark.sql(f"CREATE TABLE {names['asked']} (id INT, k INT, ts TIMESTAMP) USING {form.name}")
