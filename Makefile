@@ -56,7 +56,7 @@ spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 
 compat: setup ## a part of them on PySpark 4.0: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat 4.0
-	SQLX_TEST_STATE_BACKEND=store .venv-4.0/bin/python -m pytest $(AT_ONCE) -n 2 -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics
+	SQLX_TEST_STATE_BACKEND=store .venv-4.0/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics
 
 CONNECT := tests/connect
 connect: setup ## a client of Spark Connect without Java, and a stock server of 4.2: bounded and live, definitions, errors

@@ -79,23 +79,22 @@ def versions_sql(
 
 def _scd2_versions_sql(entry: Entry) -> str:
     """A row becomes a version at its first column of VALID, and a tombstone at the second, where it has an end."""
-    start, end = part_text(entry.valid_from or ""), part_text(entry.valid_to or "")
+    start, end, begins, ends = _validity(entry)
     columns, alias = columns_text(entry), alias_text(entry)
     return (
         f"SELECT {columns}, {start} AS __time, false AS __deleted, CAST(1 AS BIGINT) AS __arrival"
-        f" FROM {entry.relation} AS {alias} WHERE {end} IS NULL OR {start} < {end}"
+        f" FROM {entry.relation} AS {alias} WHERE {begins}"
         f" UNION ALL SELECT {columns}, {end} AS __time, true AS __deleted, CAST(0 AS BIGINT) AS __arrival"
-        f" FROM {entry.relation} AS {alias} WHERE {_ends(end)} AND {start} < {end}"
+        f" FROM {entry.relation} AS {alias} WHERE {ends}"
     )
 
 
 def _scd2_rows_sql(entry: Entry, arrival: tuple[str, ...]) -> str:
     """The same of live rows: UNION ALL would read the source twice, and all ends after all beginnings."""
-    start, end = part_text(entry.valid_from or ""), part_text(entry.valid_to or "")
-    begins = f"named_struct('__time', {start}, '__deleted', false, '__arrival', CAST(1 AS BIGINT))"
-    ends = f"named_struct('__time', {end}, '__deleted', true, '__arrival', CAST(0 AS BIGINT))"
-    both = f"WHEN {_ends(end)} AND {start} < {end} THEN array({begins}, {ends})"
-    versions = f"CASE {both} WHEN {end} IS NULL OR {start} < {end} THEN array({begins}) END"
+    start, end, begins, ends = _validity(entry)
+    version = f"named_struct('__time', {start}, '__deleted', false, '__arrival', CAST(1 AS BIGINT))"
+    tombstone = f"named_struct('__time', {end}, '__deleted', true, '__arrival', CAST(0 AS BIGINT))"
+    versions = f"CASE WHEN {ends} THEN array({version}, {tombstone}) WHEN {begins} THEN array({version}) END"
     orders = "".join(f", {expression} AS __order{n}" for n, expression in enumerate(arrival))
     shown = f"{columns_text(entry)}, __time, __deleted, __arrival{orders}"
     return (
@@ -104,9 +103,11 @@ def _scd2_rows_sql(entry: Entry, arrival: tuple[str, ...]) -> str:
     )
 
 
-def _ends(end: str) -> str:
-    """Whether an SCD2 row has an end."""
-    return f"{end} IS NOT NULL AND {end} < {_OPEN_END}"
+def _validity(entry: Entry) -> tuple[str, str, str, str]:
+    """Of an SCD2 row when it begins and ends, and the conditions that it is a version, and that it has an end."""
+    start, end = part_text(entry.valid_from or ""), part_text(entry.valid_to or "")
+    has_end = f"{end} IS NOT NULL AND {end} < {_OPEN_END}"
+    return start, end, f"{end} IS NULL OR {start} < {end}", f"{has_end} AND {start} < {end}"
 
 
 def current_rows_sql(entry: Entry, arrival: tuple[str, ...] | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,12 +11,20 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAITED = threading.Event()
 _ROOT = Path(__file__).parents[2]
+
+
+def listed_files(table: Path) -> set[str]:
+    """The files of a table that the log of Spark's sink lists."""
+    logs = [path for path in (table / "_spark_metadata").iterdir() if path.name[0].isdigit()]
+    lines = [line for path in logs for line in path.read_text().splitlines()[1:]]
+    return {urlsplit(json.loads(line)["path"]).path for line in lines}
 
 
 class Driver:

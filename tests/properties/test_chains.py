@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.harness.chains import GATE, program
+from tests.harness.marks import gated
 from tests.harness.slt_live import check_live
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ SEEDS = 500
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=[] if n in GATE else [pytest.mark.full]) for n in range(SEEDS)])
+@pytest.mark.parametrize("seed", gated(range(SEEDS), GATE))
 def test_live_is_replay(spark: SparkSession, seed: int) -> None:
     chain = program(seed)
     check_live(spark, chain.text, chain.records, chain.sizes)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from sqlx.errors import TemporalSqlError
+from tests.harness.marks import gated
 
 KEYS = {  # type of the left, of the right, values of the left, of the right
     "int": ("int", "int", ["1", "2", "NULL"], ["1", "3", "NULL"]),
@@ -82,7 +83,7 @@ def relation(items, values):
     return " UNION ALL ".join(f"SELECT {n} AS n, {items.format(value)}" for n, value in enumerate(values))
 
 
-@pytest.mark.parametrize("case", [pytest.param(n, marks=() if n in GATE else pytest.mark.full) for n in KEYS])
+@pytest.mark.parametrize("case", gated(KEYS, GATE))
 def test_keys_are_equal_as_spark_compares_them(spark, case):
     left, right, lefts, rights = KEYS[case]
     spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {relation(f'CAST({{}} AS {left}) AS k, {AT} AS t', lefts)}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sqlx.replay.script import read_script
+from tests.harness.marks import gated
 from tests.harness.slt_live import SETTINGS, check_live, run_live
 from tests.properties.test_corrections import DEFINITIONS, KEYS, QUERIES, Record, expected
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GATE = "deep"
-queries = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == GATE else [pytest.mark.full]) for name in QUERIES]
-)
+queries = pytest.mark.parametrize("name", gated(QUERIES, [GATE]))
 
 
 def drawn(seed: str) -> list[Record]:

@@ -8,17 +8,15 @@ how the two inputs interleave, and can be said beforehand.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.harness.killing import WAITED, Driver, finished, kill
+from tests.harness.killing import WAITED, Driver, finished, kill, listed_files
 from tests.harness.slow import needs_javac
 
 _WORKERS_A_LIFE = 1
@@ -74,10 +72,8 @@ class Inputs:
 def written(folder: Path) -> list[tuple[int, int | None]]:
     """The rows of the files that the sink's log names."""
     rows: list[tuple[int, int | None]] = []
-    logs = [path for path in (folder / "warehouse/joined/_spark_metadata").iterdir() if not path.name.startswith(".")]
-    named = {json.loads(line)["path"] for log in logs for line in log.read_text().splitlines()[1:]}
-    for path in sorted(named):
-        table = pq.read_table(urlsplit(path).path, partitioning=None)
+    for path in sorted(listed_files(folder / "warehouse/joined")):
+        table = pq.read_table(path, partitioning=None)
         rows += zip(table["id"].to_pylist(), table["rate"].to_pylist(), strict=True)
     return sorted(rows)
 

@@ -19,6 +19,7 @@ from sqlx.replay import proven as listed
 from sqlx.replay.aggregates import Evaluator
 from sqlx.replay.duckdb import Engine
 from tests.harness.engines import Trial, agree, signatures_of, trials
+from tests.harness.marks import gated
 from tests.harness.releases import RELEASE
 from tests.harness.slt_live import SETTINGS
 from udtf.aggregates import Aggregate
@@ -138,7 +139,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "double" else pytest.mark.full) for k in VALUES])
+@pytest.mark.parametrize("kind", gated(VALUES, ["double"]))
 def test_aggregates_of_kept_rows_are_spark_s(spark, kind):
     """What has a rule in sqlx/replay/aggregates.py, over a batch of one group; other types are refused."""
     differing, known = [], 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.marks import gated
 from tests.harness.releases import RELEASE
 from tests.spark.server import Home, ServerProcess, rows
 
@@ -70,7 +71,7 @@ GATE = (
 )
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in GATE else pytest.mark.full) for n in REFUSED])
+@pytest.mark.parametrize("name", gated(REFUSED, GATE))
 def test_jdbc_is_refused(server: ServerProcess, client: Any, name: str) -> None:
     from pyhive.exc import OperationalError
 

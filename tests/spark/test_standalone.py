@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.harness.killing import listed_files
 from tests.harness.places import WHOLE, everywhere, found, run
 from tests.harness.standalone import cluster_of, standalone
 from tests.harness.stock_server import PYTHON, ROOT, spark_home_of, stock_server
@@ -152,7 +153,6 @@ def test_a_lost_worker_costs_its_own_tasks_alone(tmp_path: Path) -> None:
             driver.wait()
             if driver.stdout is not None:
                 driver.stdout.close()
-    listed = [path for path in (tmp_path / "out/_spark_metadata").iterdir() if path.name[0].isdigit()]
-    paths = {json.loads(line)["path"] for path in listed for line in path.read_text().splitlines()[1:]}
-    answered = sorted(n for path in paths for n in pq.read_table(path.removeprefix("file://"))["id"].to_pylist())
+    paths = listed_files(tmp_path / "out")
+    answered = sorted(n for path in paths for n in pq.read_table(path)["id"].to_pylist())
     assert answered == list(range(next(files) * 100 + 100))

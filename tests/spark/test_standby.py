@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from typer.testing import CliRunner
 from sqlx.cli.app import app
 from sqlx.errors import RunError
 from sqlx.streaming.lease import Holder, Lease
-from tests.harness.killing import WAITED
+from tests.harness.killing import WAITED, listed_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,9 +110,7 @@ def committed(folder: Path, number: int) -> Callable[[], bool]:
 
 def joined(folder: Path) -> list[tuple[int, int]]:
     """The rows that Spark's log of the table lists."""
-    logs = [path for path in (folder / "joined/_spark_metadata").iterdir() if path.name[0].isdigit()]
-    listed = {json.loads(line)["path"] for path in logs for line in path.read_text().splitlines()[1:]}
-    tables = [pq.read_table(path.removeprefix("file://")) for path in listed]
+    tables = [pq.read_table(path) for path in listed_files(folder / "joined")]
     return sorted((row["id"], row["rate"]) for table in tables for row in table.to_pylist())
 
 

@@ -10,6 +10,7 @@ from pyspark.errors import ParseException
 
 from sqlx.replay.driver import ReplayDriver
 from sqlx.replay.script import read_script
+from tests.harness.marks import gated
 from tests.harness.slt_live import SETTINGS, check_live, run_live
 from tests.test_worked_table_joins import QUERIES, TABLES, definition, expected
 
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 GATE = [
     "SELECT g AS k, sum(n) AS x, count(*) AS y FROM (SELECT b.g, a.k, a.v AS n FROM a JOIN b ON a.f = b.k) GROUP BY g",
 ]
-queries = pytest.mark.parametrize(
-    "query", [pytest.param(query, marks=[] if query in GATE else [pytest.mark.full]) for query in QUERIES]
-)
+queries = pytest.mark.parametrize("query", gated(QUERIES, GATE))
 assert set(GATE) <= set(QUERIES)
 
 
