@@ -128,7 +128,8 @@ def _run(spark: SparkSession, minutes: float, case: Case, folder: Path, console:
     rows = pieces(case, np.random.default_rng(7), endless=True)
     for number in range(_AHEAD):  # both sides always have a file: their micro-batches stay those of the data
         write(inputs, number, *next(rows))
-    writer = StreamWays(spark, inputs, folder / "checkpoint/changelog").frame(OURS).writeStream.format(NOOP)
+    ways = StreamWays(spark, inputs, kept=folder / "checkpoint/changelog")
+    writer = ways.frame(OURS).writeStream.format(NOOP)
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
     generator = Thread(target=_generate, args=(rows, inputs, done, stop), daemon=True)
     generator.start()
