@@ -76,6 +76,12 @@ class StateError(TemporalRuntimeError):
         return cls("STATE.SNAPSHOT_KIND", f"the snapshot is one of {found}, not of {wanted}")
 
     @classmethod
+    def other_type(cls, column: str, found: object, expected: object) -> StateError:
+        """A column of what is kept has another type than that of the rows that come now."""
+        text = f"column {column} is kept as {found}, and comes as {expected} now: give the source its former type"
+        return cls("STATE.OTHER_TYPE", text)
+
+    @classmethod
     def other_query(cls, place: str, found: str, expected: str) -> StateError:
         """The state of a task was written by another query, or by this one before its text changed."""
         text = (

@@ -36,6 +36,7 @@ class RightSide:
         name: what messages call it.
         time: the visible column that is the table's TIMESTAMP BY; None where it is not shown, or an expression.
         is_sequence: a SEQUENCE BY says how its rows arrived.
+        core: `sql` without the columns that a query may read or not, as text that says what a state is of; "" is all.
     """
 
     sql: str
@@ -46,6 +47,7 @@ class RightSide:
     name: str
     time: str | None = None
     is_sequence: bool = False
+    core: str = ""
 
 
 class RightSideReader:
@@ -148,7 +150,10 @@ class RightSideReader:
         passes = self._passes(block, text, inner, alias)
         hidden = tuple(h for h in inner.hidden if h != "__pass")
         carried = [f"{alias}.{h} AS {h}" for h in hidden] + [f"{p} AS __pass" for p in passes]
-        sql = f"SELECT {select}, {', '.join(carried)} FROM ({inner.sql}) AS {alias}"
+        sql, core = (
+            f"SELECT {select}, {', '.join(carried)} FROM ({rows}) AS {alias}"
+            for rows in (inner.sql, inner.core or inner.sql)
+        )
         all_hidden = (*hidden, *(("__pass",) if passes else ()))
         columns = self.binder.columns(sql)
         if columns is None:
@@ -160,7 +165,7 @@ class RightSideReader:
         lineage = _lineage(tokenize_span(text, block.select), inner)
         keys = tuple((key, _shown_as(lineage, column)) for key, column in inner.keys)
         time = _shown_as(lineage, inner.time)
-        return RightSide(sql, shown, all_hidden, keys, inner.entry, name, time, inner.is_sequence)
+        return RightSide(sql, shown, all_hidden, keys, inner.entry, name, time, inner.is_sequence, core)
 
     def _only_block(self, level: Level) -> Block:
         if len(level.blocks) != 1 or level.recursive:
@@ -221,7 +226,7 @@ def renamed(side: RightSide, names: tuple[Token, ...], text: str) -> RightSide:
     sql = f"SELECT {', '.join([*items, *side.hidden])} FROM ({side.sql}) AS __sqlx_h"
     columns = tuple(Column(shown[c.name], c.type) for c in side.columns)
     keys = tuple((key, None if column is None else shown.get(column, column)) for key, column in side.keys)
-    return replace(side, sql=sql, columns=columns, keys=keys, time=shown.get(side.time or ""))
+    return replace(side, sql=sql, columns=columns, keys=keys, time=shown.get(side.time or ""), core="")
 
 
 def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide:
@@ -238,8 +243,9 @@ def entry_side(entry: Entry, binder: Binder, live: LiveRead | None) -> RightSide
     hidden += ["__arrival"] if entry.valid_from else []
     hidden += [f"__order{n}" for n in range(len(arrival))]
     keys = tuple((key, key) for key in entry.keys)
-    sql = versions_sql(source, arrival, in_one_scan=live is not None and live.arrival is not None)
-    return RightSide(sql, entry.columns, tuple(hidden), keys, entry, entry.name, _time_of(entry), is_sequence)
+    in_one_scan, names = live is not None and live.arrival is not None, tuple(hidden)
+    sql, core = (versions_sql(one, arrival, in_one_scan=in_one_scan) for one in (source, replace(source, columns=())))
+    return RightSide(sql, entry.columns, names, keys, entry, entry.name, _time_of(entry), is_sequence, core)
 
 
 def _time_of(entry: Entry) -> str | None:

@@ -105,7 +105,7 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
             (left, right), self.inputs.row_order_items(self.as_of), self.inputs.payload_items(), strict=True
         ):
             side.add(carried)
-            side.add(payload)
+            side.add_payload(payload)
         self.cast_keys(left, right)
         by = self.clause.options.get("TIES BY", self.clause.head).pair
         for tie in [name for name in right.items if name.startswith("__tie")]:

@@ -41,6 +41,7 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         self, context: Context, join: Join, inputs: Inputs, left: ShownTable | None, own: frozenset[str]
     ) -> None:
         super().__init__(context, join, inputs)
+        self.keeps_names = False  # its results are changes: their state outlives no other text
         self.left, self._own = left, own
 
     def read(self) -> None:

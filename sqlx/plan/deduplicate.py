@@ -18,9 +18,10 @@ from sqlx.bind.right_side import arrival_of
 from sqlx.bind.scope import RelationScope, Scope
 from sqlx.errors import BindError
 from sqlx.plan.context import Context
-from sqlx.plan.keyed_join import needed_columns, with_row_order
+from sqlx.plan.keyed_join import with_row_order
 from sqlx.plan.live_reads import check_live_left
 from sqlx.plan.nodes import Deduplicate, Fragment
+from sqlx.plan.payload import core_of, lasting_names, needed_columns, numbered_names
 from sqlx.plan.subquery_text import with_clause
 from sqlx.sql.structure import Block, DeduplicateClause, Join, Level, Pipe, Relation
 from sqlx.sql.tokens import Span, quoted, tokenize_span
@@ -36,8 +37,10 @@ class DeduplicateInput:
     Attributes:
         with_clause: the WITH clause that it needs, or "".
         from_text: what is after FROM.
+        core: the same without the columns that nothing but the query reads.
         shown: its name and all its columns.
         needed: those of its columns that the query can read.
+        names: what these are called on their way through the operator.
         hidden: which of ``__time``, ``__seq``, ``__arrival0`` … it has.
         max_future_us: of the stream that it is, or None.
         what: what messages call it.
@@ -46,8 +49,10 @@ class DeduplicateInput:
 
     with_clause: str
     from_text: str
+    core: str
     shown: RelationScope
     needed: tuple[Column, ...]
+    names: tuple[str, ...]
     hidden: tuple[str, ...]
     max_future_us: int | None = None
     what: str = "the relation"
@@ -56,6 +61,10 @@ class DeduplicateInput:
     def query(self, items: list[str]) -> str:
         """The relation as a query of these items."""
         return f"{self.with_clause}SELECT {', '.join(items)} FROM {self.from_text}"
+
+    def core_query(self, items: list[str]) -> str:
+        """The same without the columns that nothing but the query reads."""
+        return f"{self.with_clause}SELECT {', '.join(items)} FROM {self.core}"
 
 
 class DeduplicateBuilder:
@@ -87,20 +96,19 @@ class DeduplicateBuilder:
         items += [f"{time} AS __time"] if time else []
         alias = quoted(self.inputs.shown.name)
         items += [f"{alias}.{hidden} AS {hidden}" for hidden in self.inputs.hidden if hidden != "__time"]
-        payload = tuple(f"_l{n}" for n in range(len(self.inputs.needed)))
+        payload, arrival = self.inputs.names, self.inputs.arrival
         shown = zip(payload, self.inputs.needed, strict=True)
-        items += [f"{alias}.{quoted(column.name)} AS {place}" for place, column in shown]
-        arrival = self.inputs.arrival
-        if arrival is not None:
-            items += replace(arrival, time=arrival.time or "CAST(NULL AS TIMESTAMP)").items
-        sql = self.inputs.query(items)
+        handed_on = [f"{alias}.{quoted(column.name)} AS {place}" for place, column in shown]
+        carried = replace(arrival, time=arrival.time or "CAST(NULL AS TIMESTAMP)").items if arrival is not None else []
+        sql = self.inputs.query([*items, *handed_on, *carried])
         columns = self._columns(sql)
+        core = core_of(self.inputs.core_query([*items, *carried]), columns, payload)
         output = tuple(c for c in columns if c.name in payload)
         if arrival is not None:
             output, payload = with_row_order(output, columns), (*payload, "__event_time")
-        carried = zip((c.name for c in self.inputs.needed), (c.type for c in output), strict=False)
-        check_carried(self.text, self.clause.head.pair, carried)
-        fragment, shown_name = Fragment(sql, columns), self.inputs.shown.name
+        named = zip((c.name for c in self.inputs.needed), (c.type for c in output), strict=False)
+        check_carried(self.text, self.clause.head.pair, named)
+        fragment, shown_name = Fragment(sql, columns, core=core), self.inputs.shown.name
         names = tuple(column.name for column in self.inputs.needed)
         config, late_to = self._config(payload), self.clause.late_to
         options = (("LATE TO", "LATE"), ("IDLE TIMEOUT", "IDLE TIMEOUT"))
@@ -194,6 +202,7 @@ class _Base:
 
     from_text: str
     name: str
+    core: str = ""
     hidden: tuple[str, ...] = ()
     entry: Entry | None = None
     shown: tuple[Column, ...] = field(default=())
@@ -218,7 +227,7 @@ def deduplicate_relation(context: Context, block: Block, relation: Relation) -> 
     keeps_late = context.carries and clause.late_to is not None
     needed = shown.columns if relation.columns or keeps_late else _needed(context, block, relation, shown)
     what = f"`{'.'.join(inner.parts)}`" if inner.kind == "name" else "the relation before it"
-    node = _add(context, clause, _inputs(base, prefix, shown, needed, what))
+    node = _add(context, clause, _inputs(context, base, prefix, shown, needed, what))
     text = _result(node, needed, context.live.row_order_after(relation, base.arrival))
     if not relation.own_alias:
         text += f" AS {quoted(relation.given_name)}"
@@ -240,7 +249,7 @@ def deduplicate_pipe(context: Context, level: Level, pipe: Pipe) -> None:
     from_text = f"({context.edits.render(query).rstrip()}) AS {quoted(name)}"
     base = _Base(from_text, name, arrival=RowOrder() if context.carries else None)
     shown = _shown(context, base, prefix, None)
-    node = _add(context, pipe.clause, _inputs(base, prefix, shown, shown.columns, "the query before the pipe"))
+    node = _add(context, pipe.clause, _inputs(context, base, prefix, shown, shown.columns, "the query before the pipe"))
     whole = Span(query.start, pipe.span.end)
     context.edits.replace(whole, f"FROM {_result(node, shown.columns, None)} AS {quoted(name)}")
 
@@ -266,16 +275,18 @@ def _stream(context: Context, inner: Relation, level: Level, name: str) -> _Base
     further = {f"__arrival{number}": expression for number, expression in enumerate(arrival)}
     sql = versions_sql(replace(source, delete_when=None), further=further)
     hidden = ("__time", *(["__seq"] if entry.sequence_by else []), *(f"__arrival{n}" for n in range(len(arrival))))
-    return _Base(f"({sql}) AS {quoted(name)}", name, hidden, entry, entry.columns)
+    return _Base(f"({sql}) AS {quoted(name)}", name, "", hidden, entry, entry.columns)
 
 
 def _live_stream(context: Context, inner: Relation, entry: Entry, name: str) -> _Base:
     """A stream that carries its event time and order of arrival along."""
     live = live_read(context.binder, entry, context.text, inner.body)
     assert live.arrival is not None, "only such rows are read so"
-    sql = versions_sql(replace(live.of(entry), delete_when=None), further={ROW: ROW})
+    source, further = replace(live.of(entry), delete_when=None), {ROW: ROW}
+    both = source, replace(source, columns=())
+    whole, core = (f"({versions_sql(one, further=further)}) AS {quoted(name)}" for one in both)
     hidden = ("__time", *(["__seq"] if entry.sequence_by else []))
-    return _Base(f"({sql}) AS {quoted(name)}", name, hidden, entry, entry.columns, live.arrival.of(name))
+    return _Base(whole, name, core, hidden, entry, entry.columns, live.arrival.of(name))
 
 
 def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
@@ -289,7 +300,7 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
         return _Base(from_text, name)
     arrival = context.binder.arrival(context.edits.render(inner.body))  # it breaks ties of equal times
     sql = f"SELECT {quoted(name)}.*, {arrival} AS __arrival0 FROM {from_text}"
-    return _Base(f"({sql}) AS {quoted(name)}", name, ("__arrival0",))
+    return _Base(f"({sql}) AS {quoted(name)}", name, hidden=("__arrival0",))
 
 
 def _shown(context: Context, base: _Base, prefix: str, inner: Relation | None) -> RelationScope:
@@ -310,9 +321,14 @@ def _needed(context: Context, block: Block, relation: Relation, shown: RelationS
     return tuple(column for _, column in found.left)
 
 
-def _inputs(base: _Base, prefix: str, shown: RelationScope, needed: tuple[Column, ...], what: str) -> DeduplicateInput:
+def _inputs(  # all that is known of the relation
+    context: Context, base: _Base, prefix: str, shown: RelationScope, needed: tuple[Column, ...], what: str
+) -> DeduplicateInput:
     limit = base.entry.max_future_us if base.entry else None
-    return DeduplicateInput(prefix, base.from_text, shown, needed, base.hidden, limit, what, base.arrival)
+    columns = [(shown.name, column.name) for column in needed]
+    names = lasting_names("l", (shown,), columns) if context.carries else numbered_names("l", columns)
+    core = base.core or base.from_text
+    return DeduplicateInput(prefix, base.from_text, core, shown, needed, names, base.hidden, limit, what, base.arrival)
 
 
 def _add(context: Context, clause: DeduplicateClause, inputs: DeduplicateInput) -> Deduplicate:

@@ -19,9 +19,10 @@ from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context, FromRelation
 from sqlx.plan.corrected_join import CorrectedJoinBuilder
 from sqlx.plan.deduplicate import deduplicate_relation
-from sqlx.plan.keyed_join import Inputs, any_right, needed_columns, upsert_side, with_late_columns
+from sqlx.plan.keyed_join import Inputs, any_right, upsert_side, with_late_columns, with_needed
 from sqlx.plan.live_reads import check_live_left
 from sqlx.plan.nodes import KeyedJoin, Source
+from sqlx.plan.payload import needed_columns
 from sqlx.plan.replaced_join import ReplacedJoin, restored
 from sqlx.plan.subquery_text import merge_using, operand_start, read_by_left, with_clause
 from sqlx.plan.table_changes import read_table
@@ -195,7 +196,7 @@ class FromCompiler:
         needed = needed_columns(self.context.text, self.block, join, spans, inputs.left, shown)
         if self.context.carries:
             needed = with_late_columns(needed, join, inputs)
-        builder.inputs = replace(inputs, left_needed=needed.left, right_needed=needed.right)
+        builder.inputs = with_needed(inputs, needed, keeps_names=builder.keeps_names)
         return builder
 
     def _inputs(self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide) -> Inputs:
@@ -209,7 +210,7 @@ class FromCompiler:
         arrival = None
         if self.context.carries:
             arrival = check_live_left(self.context.text, item.relation.body, prefix + left_from, self.arrival)
-        return Inputs(prefix, left_from, left, (), right, join.relation.given_name, (), arrival)
+        return Inputs(prefix, left_from, left, (), right, join.relation.given_name, (), arrival=arrival)
 
     def _visible(self, known: FromRelation, prefix: str, left_from: str) -> RelationScope:
         if known.visible.columns:
@@ -306,5 +307,6 @@ def is_operator(context: Context, join: Join, level: Level) -> bool:
     return entry is not None and entry.kind == "upsert"
 
 
-def _shown(visible: RelationScope, inputs: Inputs) -> list[tuple[int, Column]]:
-    return [(n, c) for n, (relation, c) in enumerate(inputs.left_needed) if relation.name == visible.name]
+def _shown(visible: RelationScope, inputs: Inputs) -> list[tuple[str, Column]]:
+    named = zip(inputs.names[0], inputs.left_needed, strict=True)
+    return [(name, c) for name, (relation, c) in named if relation.name == visible.name]

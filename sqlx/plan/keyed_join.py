@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import Binder, RowOrder, is_row_order
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key, padded
 from sqlx.bind.reads import live_read
-from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed, stars
+from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed
 from sqlx.bind.scope import Reference, RelationScope, Scope, Side, name_chains
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
 from sqlx.plan.nodes import Fragment
+from sqlx.plan.payload import Needed, core_of, lasting_names, numbered_names, select_list
 from sqlx.plan.subquery_text import with_clause
 from sqlx.sql.expressions import Conjunct, split_conjuncts, unwrapped
-from sqlx.sql.structure import Block, Join, Level, Relation
-from sqlx.sql.tokens import Span, Token, quoted, tokenize, tokenize_span
+from sqlx.sql.structure import Join, Level, Relation
+from sqlx.sql.tokens import Token, quoted, tokenize_span
 from udtf.columns.names import is_order
 
 # The two inputs of a join by key as queries, and the names under which its operator and the query see them.
@@ -35,6 +36,7 @@ class Inputs:
         right: the rows of the right side.
         right_name: its name in the query.
         right_needed: its columns that the query can read.
+        names: of both sides what the needed columns are called on their way through the operator.
         arrival: what live rows of the left side carry along on Spark; None everywhere else.
     """
 
@@ -45,6 +47,7 @@ class Inputs:
     right: RightSide
     right_name: str
     right_needed: tuple[Column, ...]
+    names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     arrival: RowOrder | None = None
 
     def left_query(self, items: str) -> str:
@@ -55,11 +58,16 @@ class Inputs:
         """The right side as a query of these items."""
         return f"SELECT {items} FROM ({self.right.sql}) AS {quoted(self.right_name)}"
 
+    def right_core(self, items: str) -> str:
+        """The same without what the right side shows but for these items."""
+        return f"SELECT {items} FROM ({self.right.core or self.right.sql}) AS {quoted(self.right_name)}"
+
     def payload_items(self) -> tuple[dict[str, str], dict[str, str]]:
         """The payload columns of both sides, name to expression."""
         name = quoted(self.right_name)
-        left = {f"_l{n}": f"{quoted(v.name)}.{quoted(c.name)}" for n, (v, c) in enumerate(self.left_needed)}
-        return left, {f"_r{n}": f"{name}.{quoted(c.name)}" for n, c in enumerate(self.right_needed)}
+        left = (f"{quoted(v.name)}.{quoted(c.name)}" for v, c in self.left_needed)
+        right = (f"{name}.{quoted(c.name)}" for c in self.right_needed)
+        return dict(zip(self.names[0], left, strict=True)), dict(zip(self.names[1], right, strict=True))
 
     def hidden_items(self, *names: str) -> dict[str, str]:
         """Those of the hidden columns that the right side has, name to expression."""
@@ -69,9 +77,8 @@ class Inputs:
 
     def payload_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the payload columns of both sides."""
-        left, right = len(self.left_needed), len(self.right_needed)
         carried = () if self.arrival is None else ("__event_time",)
-        return (*(f"_l{n}" for n in range(left)), *carried), tuple(f"_r{n}" for n in range(right))
+        return (*self.names[0], *carried), self.names[1]
 
     def shown_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names that the query knows the payload columns of both sides by."""
@@ -145,6 +152,7 @@ class KeyedJoinBuilder:
     def __init__(self, context: Context, join: Join, inputs: Inputs) -> None:
         self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
         self.join, self.inputs = join, inputs
+        self.keeps_names = context.carries
         right = RelationScope(inputs.right_name, inputs.right.columns)
         self.scope = Scope(self.text, inputs.left, right, self._is_value)
         self.parts = Parts()
@@ -287,7 +295,8 @@ class KeyedJoinBuilder:
 
     def projections(self) -> tuple[Projection, Projection]:
         """Both sides, with their key columns."""
-        left, right = Projection(self.binder, self.inputs.left_query), Projection(self.binder, self.inputs.right_query)
+        left = Projection(self.binder, self.inputs.left_query, self.inputs.left_query)
+        right = Projection(self.binder, self.inputs.right_query, self.inputs.right_core)
         for side, keys in ((left, self.parts.left_keys), (right, self.parts.right_keys)):
             side.add({f"__k{n}": key for n, key in enumerate(keys or ["0"])})
         return left, right
@@ -333,17 +342,24 @@ class Projection:
     Args:
         binder: names and types.
         query: from a select list to the query of the side.
+        core: the same without what the side shows besides.
     """
 
-    def __init__(self, binder: Binder, query: Callable[[str], str]) -> None:
-        self._binder, self._query = binder, query
+    def __init__(self, binder: Binder, query: Callable[[str], str], core: Callable[[str], str]) -> None:
+        self._binder, self._query, self._core = binder, query, core
         self.items: dict[str, str] = {}
+        self._payload: set[str] = set()
         self._known: dict[str, Column] = {}
         self._asked: Fragment | None = None
 
     def add(self, items: Mapping[str, str]) -> None:
         """Further items: name to expression."""
         self.items.update(items)
+
+    def add_payload(self, items: Mapping[str, str]) -> None:
+        """Further items that are only handed on: what is kept of a row may gain such, and lose them."""
+        self.items.update(items)
+        self._payload.update(items)
 
     def column(self, name: str) -> Column:
         """An item as it was written."""
@@ -366,12 +382,13 @@ class Projection:
         Raises:
             Exception: the engine's own, where it refuses it.
         """
-        sql = self._query(", ".join(f"{expression} AS {name}" for name, expression in self.items.items()))
+        sql = self._query(select_list(self.items))
         if self._asked is None or self._asked.sql != sql:
             columns = self._binder.columns(sql)
             if columns is None:
                 raise self._binder.refusal() or AssertionError(sql)
-            self._asked = Fragment(sql, columns)
+            kept = {name: item for name, item in self.items.items() if name not in self._payload}
+            self._asked = Fragment(sql, columns, core=core_of(self._core(select_list(kept)), columns, self._payload))
         return self._asked
 
 
@@ -380,54 +397,20 @@ def text_of(text: str, tokens: tuple[Token, ...]) -> str:
     return text[tokens[0].start : tokens[-1].end]
 
 
-# Which columns a query block can mention: the others are never shipped to Python.
-
-
-_NARROW = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz", "boolean")
-
-
-@dataclass(frozen=True)
-class Needed:
-    """The columns of both sides that the rest of the block may read."""
-
-    left: tuple[tuple[RelationScope, Column], ...]
-    right: tuple[Column, ...]
-
-
-def needed_columns(
-    text: str, block: Block, join: Join, further: list[Span], left: tuple[RelationScope, ...], right: RelationScope
-) -> Needed:
-    """Find the columns by name: one that no name in the block spells, and no star covers, cannot be read.
-
-    A name after that of one of the relations reads no other one's column; whatever else is qualified may read any.
+def with_needed(inputs: Inputs, needed: Needed, *, keeps_names: bool) -> Inputs:
+    """The inputs of a join with their payload.
 
     Args:
-        text: the statement.
-        block: the query block of the join.
-        join: the join; names in its own relations and in its keys do not count.
-        further: its conditions that are tested on its result.
-        left: what the left side shows.
-        right: what the right side shows.
+        inputs: without it.
+        needed: the columns.
+        keeps_names: what is kept of rows outlives the text of the query.
     """
-    start, end = block.items[0].start, join.span.end
-    tokens = [t for t in tokenize(text) if block.span.start <= t.start < block.span.end]
-    outside = tuple(t for t in tokens if not start <= t.start < end or _within(t, further))
-    names = spelled_names(outside, {v.name.lower() for v in (*left, right)})
-    every, starred = _stars(block, tokens, outside)
-    if not every:
-        every = block.pipe or any("NATURAL" in j.kind for item in block.items for j in item.joins)
-
-    def is_read(relation: RelationScope, column: Column) -> bool:
-        qualifier, name = relation.name.lower(), column.name.lower()
-        return every or qualifier in starred or ("", name) in names or (qualifier, name) in names
-
-    lefts = tuple((v, c) for v in left for c in v.columns if is_read(v, c))
-    rights = tuple(c for c in right.columns if is_read(right, c))
-    if not lefts and not rights:  # count(*) reads no column, but Arrow does not count rows without any
-        lefts = tuple(
-            sorted(((v, c) for v in left for c in v.columns), key=lambda pair: pair[1].type not in _NARROW)[:1]
-        )
-    return Needed(lefts, rights)
+    right = RelationScope(inputs.right_name, inputs.right.columns)
+    columns = [(v.name, c.name) for v, c in needed.left], [(right.name, c.name) for c in needed.right]
+    names = numbered_names("l", columns[0]), numbered_names("r", columns[1])
+    if keeps_names:
+        names = lasting_names("l", inputs.left, columns[0]), lasting_names("r", (right,), columns[1])
+    return replace(inputs, left_needed=needed.left, right_needed=needed.right, names=names)
 
 
 def with_late_columns(needed: Needed, join: Join, inputs: Inputs) -> Needed:
@@ -438,39 +421,6 @@ def with_late_columns(needed: Needed, join: Join, inputs: Inputs) -> Needed:
     if inputs.right.entry is not None and inputs.right.entry.late_to is not None:
         right = inputs.right.columns
     return Needed(left, right)
-
-
-def spelled_names(tokens: tuple[Token, ...], relations: set[str]) -> set[tuple[str, str]]:
-    """The names that are spelled, each with the relation that is before it; "" before it may mean any of them."""
-    names = set()
-    for number, token in enumerate(tokens):
-        if token.is_name:
-            before = _qualifier(tokens, number)
-            names.add((before if before in relations else "", token.name.lower()))
-    return names
-
-
-def _qualifier(tokens: Sequence[Token], at: int) -> str:
-    """What is before the dot before a token; "" where there is none."""
-    return tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else ""
-
-
-def _within(token: Token, spans: list[Span]) -> bool:
-    return any(span.start <= token.start < span.end for span in spans)
-
-
-def _stars(block: Block, tokens: list[Token], outside: tuple[Token, ...]) -> tuple[bool, set[str]]:
-    """Whether a bare star is in the block's own select list, and the names that qualify other stars."""
-    select = tuple(t for t in tokens if block.select is not None and block.select.start <= t.start < block.select.end)
-    every = False
-    starred: set[str] = set()
-    for star in (*stars(select), *stars(outside)):
-        qualifier = _qualifier(tokens, tokens.index(star))
-        if qualifier:
-            starred.add(qualifier)
-        else:
-            every = True
-    return every, starred
 
 
 # The operands of joins of ours: what is known of them, and right ones other than versioned tables under AS OF.

@@ -48,11 +48,14 @@ class Fragment(PlanNode):
         sql: the query; it reads ``reads`` by name.
         columns: its result columns.
         reads: relation name in ``sql`` to the node that yields it. Names that are not here are Spark's own.
+        core: what a state of its rows depends on, as text: all but the columns that are only handed on. "" where that
+            is the query.
     """
 
     sql: str
     columns: tuple[Column, ...]
     reads: tuple[tuple[str, PlanNode], ...] = ()
+    core: str = field(default="", compare=False, repr=False)
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
@@ -103,6 +106,16 @@ class Operator(PlanNode):
     def input_names(self) -> tuple[tuple[str, ...], ...]:
         """Per input the names that the query knows its payload columns by."""
         raise NotImplementedError
+
+    @property
+    def payload(self) -> tuple[tuple[str, ...], ...]:
+        """Per input its payload columns, in the order of `input_names`."""
+        return tuple(tuple(f"_{'lr'[n]}{m}" for m in range(len(names))) for n, names in enumerate(self.input_names))
+
+    @property
+    def held(self) -> tuple[tuple[str, ...], ...]:
+        """Per input the payload columns that its state holds, of operators whose state outlives the query's text."""
+        return tuple(() for _ in self.inputs)
 
     @property
     def late_tables(self) -> tuple[str | None, ...]:
@@ -167,6 +180,11 @@ class KeyedJoin(Operator):
         return (self.left_names, self.right_names)
 
     @property
+    def payload(self) -> tuple[tuple[str, ...], ...]:
+        left, right = self.config.left_columns, self.config.right_columns
+        return left[: len(self.left_names)], right[: len(self.right_names)]
+
+    @property
     def late_tables(self) -> tuple[str | None, ...]:
         entry = next((source.entry for source in self.right.walk() if isinstance(source, Source)), None)
         return self.late_to, entry.late_to if entry is not None else None
@@ -191,6 +209,11 @@ class AsOfJoin(KeyedJoin):
     """
 
     config: AsOfJoinConfig
+
+    @property
+    def held(self) -> tuple[tuple[str, ...], ...]:
+        left, right = self.payload
+        return () if self.config.grace_us is None else left, right
 
     @property
     def matched(self) -> str:
@@ -221,6 +244,10 @@ class CorrectedJoin(AsOfJoin):
     keeps_table: ClassVar[bool] = True
 
     is_changed: bool = field(default=False, kw_only=True)
+
+    @property
+    def held(self) -> tuple[tuple[str, ...], ...]:
+        return (), ()  # what was given out of a row is in its state, too
 
     @property
     def gives_changes(self) -> bool:
@@ -255,6 +282,10 @@ class TableLookup(KeyedJoin):
     """
 
     config: TableLookupConfig
+
+    @property
+    def held(self) -> tuple[tuple[str, ...], ...]:
+        return (), self.payload[1]
 
     @property
     def matched(self) -> str:
@@ -368,6 +399,14 @@ class Deduplicate(OneInput):
 
     config: DeduplicateConfig
     idle_us: int | None = None
+
+    @property
+    def payload(self) -> tuple[tuple[str, ...], ...]:
+        return (self.config.columns[: len(self.names)],)
+
+    @property
+    def held(self) -> tuple[tuple[str, ...], ...]:
+        return self.payload if self.config.keeps_last else ((),)
 
     @property
     def live_config(self) -> DeduplicateConfig:

@@ -26,7 +26,7 @@ _BEFORE_OPERANDS = frozenset(
 def restored(  # noqa: PLR0913  # what stands in a join's place is made of all that the join has
     number: int,
     node: AsOfJoin | TableJoin | TableLookup,
-    left: list[tuple[str, list[tuple[int, Column]]]],
+    left: list[tuple[str, list[tuple[str, Column]]]],
     inputs: Inputs,
     conditions: list[str],
     reason: str | None,
@@ -37,15 +37,15 @@ def restored(  # noqa: PLR0913  # what stands in a join's place is made of all t
     Args:
         number: of the operator in the statement.
         node: the operator.
-        left: per relation of the left side its name and its needed columns with their place in the payload.
+        left: per relation of the left side its name and its needed columns with what they are called in the payload.
         inputs: the operator's inputs.
         conditions: ON conjuncts to test on the picked version.
         reason: name of the reason column that was asked for, or None.
         merged: the columns that belong to neither side.
     """
     alias = f"__sqlx_op{number}"
-    views = [_lateral(alias, name, [(f"_l{n}", c.name) for n, c in columns]) for name, columns in left]
-    right = [(f"_r{n}", c.name) for n, c in enumerate(inputs.right_needed)]
+    views = [_lateral(alias, name, [(place, c.name) for place, c in columns]) for name, columns in left]
+    right = [(place, c.name) for place, c in zip(inputs.names[1], inputs.right_needed, strict=True)]
     plain_right = _lateral(alias, inputs.right_name, right)
     source = f"{node.name if merged is None else merged.source(node.name)} AS {alias}"
     if conditions:

@@ -42,6 +42,7 @@ class TableJoinBuilder(KeyedJoinBuilder):
 
     def __init__(self, context: Context, join: Join, inputs: Inputs, left: ShownTable, right: ShownTable) -> None:
         super().__init__(context, join, inputs)
+        self.keeps_names = False  # its results are changes: their state outlives no other text
         self.left, self.right = left, right
         self.kind: JoinKind = _KINDS.get(join.kind, "inner")
 

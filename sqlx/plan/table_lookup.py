@@ -10,6 +10,9 @@ from sqlx.plan.nodes import TableLookup
 from sqlx.sql.expressions import Conjunct
 from udtf.operators.table_lookup.logic import TableLookupConfig
 
+#: The column of the right side that tells a row of NULLs from none.
+_IS_THERE = "r_is_there"
+
 
 class TableLookupBuilder(KeyedJoinBuilder):
     """Builds one plain join of a stream with an upsert table."""
@@ -34,13 +37,17 @@ class TableLookupBuilder(KeyedJoinBuilder):
         left_columns, right_columns = self.inputs.payload_names()
         right_side.add(self.inputs.hidden_items("__deleted", "__pass"))
         if self.is_left and self.parts.further:  # a NULL payload may be a row, or none: the flag tells
-            right_columns = (*right_columns, f"r{len(right_columns)}")
-            right_payload[right_columns[-1]] = "true"
+            right_columns = (*right_columns, _IS_THERE)
         if self.inputs.arrival is not None:
             right_side.add(self.inputs.hidden_items("__time"))
         left_carried, right_carried = self.inputs.row_order_items("CAST(NULL AS TIMESTAMP)")
-        left_side.add(left_carried | left_payload)
-        right_side.add(right_carried | right_payload)
+        for side, carried, payload in (
+            (left_side, left_carried, left_payload),
+            (right_side, right_carried, right_payload),
+        ):
+            side.add(carried)
+            side.add_payload(payload)
+        right_side.add({name: "true" for name in right_columns if name == _IS_THERE})
         self.cast_keys(left_side, right_side)
         left, right = left_side.fragment(), right_side.fragment()
         self.check_carried(left, right)

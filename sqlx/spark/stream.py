@@ -6,6 +6,7 @@ whose operators refuse rows TO a table is run batch by batch (`foreachBatch`), s
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -108,9 +109,8 @@ def late_output(table: str, side: int, node: Operator) -> LateOutput:
     """Refused rows of an input, under the names that the query knows."""
     assert not isinstance(node, Suppress), "its input was judged before"
     fragment, names = node.inputs[side], node.input_names[side]
-    payload = [f"{'_r' if side else '_l'}{n}" for n in range(len(names))]
     types = {c.name: c.type for c in fragment.columns}
-    fields = of_ddl(", ".join(f"`{name}` {types[name]}" for name in payload)).fields
+    fields = of_ddl(", ".join(f"`{name}` {types[name]}" for name in node.payload[side])).fields
     stored = StructType([*fields, *_LATE_COLUMNS])
     pairs = zip(names, fields, strict=True)
     shown = StructType([*(StructField(name, field.dataType) for name, field in pairs), *_LATE_COLUMNS])
@@ -333,6 +333,7 @@ class LiveQuery:
         conf: the settings that it wants when it starts.
         fingerprint: what its operators, TASKS and state are, as text.
         operators: the end of it, without the query around the operators.
+        held: the columns that only go through its states, as JSON: by operator and column its name and its type.
         stateful: the operators that keep state of ours, and how its columns are called.
         late: the tables of its LATE TO clauses.
         fat: with late rows, the frame whose micro-batches hold results and late rows; rows: from a micro-batch of it
@@ -346,6 +347,7 @@ class LiveQuery:
     conf: dict[str, str]
     fingerprint: str
     operators: str
+    held: str = ""
     stateful: tuple[Stateful, ...] = ()
     late: tuple[LateOutput, ...] = ()
     fat: DataFrame | None = None
@@ -469,6 +471,7 @@ class StreamLowering:
             conf=stream_conf(self.spark, self.tasks) if operators else {},
             fingerprint=" ".join(f"{self.plan.root.sql}; {operators_text}".split()),
             operators=operators_text,
+            held=json.dumps({name: column for node in operators for name, column in _held(node)}),
             stateful=tuple(self.stateful),
             late=late,
             fat=self.fat[operators[-1].name] if late else None,
@@ -681,7 +684,12 @@ class StreamLowering:
             operator=f"{self._prefix}{node.config.name}_{self.plan.operators().index(node) + 1}",
             make_logic=function_of(node, "live")(node, emit_order),
             fingerprint=" | ".join(
-                [*(side.sql for side in node.inputs), node.remembered, *kept, f"{emit_order} TASKS {self.tasks}"]
+                [
+                    *(side.core or side.sql for side in node.inputs),
+                    node.remembered,
+                    *kept,
+                    f"{emit_order} TASKS {self.tasks}",
+                ]
             ),
             answers=str(node.config),
             tasks=self.tasks,
@@ -781,7 +789,7 @@ def _narrowed(
 
 
 #: A column as an item of a select list.
-_ITEM = re.compile(r"(?:SELECT|,) ((?:`[^`]+`|[A-Za-z_]\w*)(?:\.(?:`[^`]+`|\w+))*) AS (__k\d+|_[lr]\d+)\b")
+_ITEM = re.compile(r"(?:SELECT|,) ((?:`[^`]+`|[A-Za-z_]\w*)(?:\.(?:`[^`]+`|\w+))*) AS (__k\d+|_[lr]\w+)\b")
 
 _LAST_PART = re.compile(r"`[^`]+`|\w+")
 
@@ -792,9 +800,17 @@ def names_of(node: Operator) -> dict[str, str]:
     for side in node.inputs:
         names |= {column: _LAST_PART.findall(path)[-1].strip("`") for path, column in _ITEM.findall(side.sql)}
     if not isinstance(node, Suppress):
-        for letter, shown in zip("lr", node.input_names, strict=False):
-            names |= {f"_{letter}{n}": name for n, name in enumerate(shown)}
+        for payload, shown in zip(node.payload, node.input_names, strict=True):
+            names |= dict(zip(payload, shown, strict=True))
     return names
+
+
+def _held(node: Operator) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The columns that only go through the state of an operator, each with its name in the query and its type."""
+    for side, payload, shown, held in zip(node.inputs, node.payload, node.input_names, node.held, strict=True):
+        types = {column.name: column.type for column in side.columns}
+        names = dict(zip(payload, shown, strict=True))
+        yield from ((f"{node.name} {name}", (names[name], types[name])) for name in held)
 
 
 def _counters(node: Operator) -> tuple[str, ...]:

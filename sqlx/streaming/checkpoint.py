@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlx.errors import RunError
 from sqlx.sql.definitions import StreamingTable
-from sqlx.streaming.edited import keeps_state
+from sqlx.streaming.edited import changed_type, keeps_state
 from sqlx.streaming.tables import TableName, folder_of
 from sqlx.version import __version__
 from udtf.engine.folders import NOTE, UnreadableError, last_number
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: The number of what a checkpoint of ours looks like: this file, and the state that Spark keeps for our operators.
-FORMAT = 3
+FORMAT = 4
 _SHOWN = 60
 
 
@@ -42,6 +42,7 @@ class Identity:
         state: where the state of its operators is, see `sqlx.streaming.backend`.
         partitions: over how many partitions its tasks are spread, where Spark does not say it.
         backfill: BACKFILL as written, or "".
+        held: the columns that only go through its states, see `LiveQuery.held`.
     """
 
     query: str
@@ -55,6 +56,7 @@ class Identity:
     state: str = "store"
     partitions: int = 0
     backfill: str = ""
+    held: str = ""
 
 
 def usual_checkpoint(spark: SparkSession, name: TableName) -> str:
@@ -181,8 +183,9 @@ def difference_of(stored: Identity, wanted: Identity) -> str:
     if stored.location != wanted.location:
         return f"its rows are in {stored.location}, these would go to {wanted.location}"
     changed = _changed_meaning(stored.meaning, wanted.meaning) if stored.meaning else ""
-    if stored.fingerprint == wanted.fingerprint:
-        return changed
+    other_type = changed_type(stored, wanted)
+    if other_type or stored.fingerprint == wanted.fingerprint:
+        return changed or other_type
     old, new = " ".join(stored.query.split()), " ".join(wanted.query.split())
     if old == new:
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Final, Protocol
 
@@ -21,6 +22,7 @@ class Text(Protocol):
         query: as it was written.
         fingerprint: what its operators are, behind the query around them.
         operators: the end of that.
+        held: the columns that only go through its states, see `LiveQuery.held`.
     """
 
     @property
@@ -32,6 +34,9 @@ class Text(Protocol):
     @property
     def operators(self) -> str: ...
 
+    @property
+    def held(self) -> str: ...
+
 
 def keeps_state(stored: Text, wanted: Text) -> bool:
     """Whether a query may go on from the checkpoint of another text: its operators are the same, to the letter.
@@ -42,9 +47,31 @@ def keeps_state(stored: Text, wanted: Text) -> bool:
     """
     if not stored.operators or stored.operators != wanted.operators:
         return False
-    if _read(stored.query) != _read(wanted.query):
+    if _read(stored.query) != _read(wanted.query) or changed_type(stored, wanted):
         return False
     return not any(_words(_around(one)) & _REMEMBERS for one in (stored, wanted))
+
+
+def changed_type(stored: Text, wanted: Text) -> str:
+    """The first column of states that has another type now, in words; "" where there is none."""
+    before, now = _columns(stored.held), _columns(wanted.held)
+    name = next((name for name, column in before.items() if now.get(name, column) != column), None)
+    if name is None:
+        return ""
+    (shown, kept), (_, read) = before[name], now[name]
+    return f"its state holds {shown} as {kept.upper()}, its query reads {read.upper()}"
+
+
+def further_columns(stored: Text, wanted: Text) -> list[str]:
+    """The columns that states are to hold from now on, under the names of the query."""
+    before = _columns(stored.held)
+    return [shown for name, (shown, _) in _columns(wanted.held).items() if name not in before]
+
+
+def _columns(held: str) -> dict[str, list[str]]:
+    """By operator and column the name and the type; none of a checkpoint that did not note it."""
+    found: dict[str, list[str]] = json.loads(held or "{}")
+    return found
 
 
 def _around(identity: Text) -> str:

@@ -22,6 +22,7 @@ from sqlx.streaming.backend import CHANGELOG, STORE, UNCHANGED_PLAN, chosen, fol
 from sqlx.streaming.backend import NOTE as BACKEND_NOTE
 from sqlx.streaming.backfill import Backfilling
 from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
+from sqlx.streaming.edited import further_columns
 from sqlx.streaming.history import check_possible
 from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
@@ -225,6 +226,8 @@ def _same(batch: DataFrame) -> DataFrame:
 Lowered = Callable[[int, "ChangelogFolder | None", Histories], "LiveQuery"]
 #: Said when a query goes on whose text is another one.
 EDITED = "`{name}` goes on with another text: rows from now on are those of the new one."
+#: What rows that were kept before do not have.
+FURTHER = "What its state holds from before has NULL in {names}."
 #: Formats whose columns go by their names, so that further ones may be added.
 BY_NAME = frozenset({"parquet", "orc", "json", "avro", "delta", "iceberg"})
 _CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")
@@ -394,6 +397,8 @@ class Starter:
                 self._add_columns(live)
                 checkpoint.write(wanted)
                 self.notes.append(EDITED.format(name=self.name.shown))
+                if further := further_columns(stored, wanted):
+                    self.notes.append(FURTHER.format(names=", ".join(f"`{name}`" for name in further)))
             self._log_what_was_moved(checkpoint, stored.location)
         self.location = wanted.location
         return checkpoint
@@ -470,6 +475,7 @@ class Starter:
             state,
             partitions,
             backfill,
+            live.held,
         )
 
     def _start_anew(self, checkpoint: Checkpoint) -> None:

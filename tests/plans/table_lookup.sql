@@ -12,17 +12,17 @@ Spark SQL
          columns: __k0 string, _l0 bigint, _l1 string
          +- stream clicks
       +- Spark SQL
-         columns: __k0 string, _r0 string, r1 boolean
+         columns: __k0 string, _r0 string, r_is_there boolean
          +- upsert items
 
 == __sqlx_rel1: left input ==
 SELECT c.k AS __k0, `c`.`id` AS _l0, `c`.`k` AS _l1 FROM `clicks` c
 
 == __sqlx_rel1: right input ==
-SELECT i.k AS __k0, `i`.`title` AS _r0, true AS r1 FROM (SELECT `k`, `title`, `at`, (at) AS __time FROM `items` AS `items`) AS `i`
+SELECT i.k AS __k0, `i`.`title` AS _r0, true AS r_is_there FROM (SELECT `k`, `title`, `at`, (at) AS __time FROM `items` AS `items`) AS `i`
 
 == Spark SQL around the operators ==
-SELECT c.id, i.title FROM (SELECT __sqlx_op1._l0, __sqlx_op1._l1, CASE WHEN __sqlx_op1.__sqlx_ok THEN __sqlx_op1._r0 END AS _r0, CASE WHEN __sqlx_op1.__sqlx_ok THEN __sqlx_op1.r1 END AS r1 FROM (SELECT __sqlx_op1.*, (__sqlx_op1.r1 IS NOT NULL AND coalesce(((i.title <> c.k)), false)) AS __sqlx_ok FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `k`) AS `c` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `title`) AS `i`) AS __sqlx_op1) AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `k`) AS `c` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `title`) AS `i`
+SELECT c.id, i.title FROM (SELECT __sqlx_op1._l0, __sqlx_op1._l1, CASE WHEN __sqlx_op1.__sqlx_ok THEN __sqlx_op1._r0 END AS _r0, CASE WHEN __sqlx_op1.__sqlx_ok THEN __sqlx_op1.r_is_there END AS r_is_there FROM (SELECT __sqlx_op1.*, (__sqlx_op1.r_is_there IS NOT NULL AND coalesce(((i.title <> c.k)), false)) AS __sqlx_ok FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `k`) AS `c` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `title`) AS `i`) AS __sqlx_op1) AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`, __sqlx_op1._l1 AS `k`) AS `c` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `title`) AS `i`
 ====
 # both kinds of tables behind one stream
 SELECT c.id, r.rate, i.title

@@ -27,6 +27,7 @@ def recorded(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("CREATE VERSIONED TABLE ed_rates (ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts")
     spark.sql("INSERT INTO ed_rates VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00')")
     yield spark
+    spark.conf.unset("sqlx.state_backend")
     for query in registry(spark.sparkContext).all():
         query.query.stop()
         registry(spark.sparkContext).forget(query.name)
@@ -69,7 +70,7 @@ def test_another_text_around_the_operator_goes_on_and_new_columns_are_null_befor
     renamed = started(recorded, f"SELECT o.id AS other, r.rate, r.rate + 1 AS more {JOIN}")
     assert "the columns of its table are id int, rate int, more int" in renamed
     one_more(recorded)
-    assert "its query reads" in started(recorded, f"SELECT o.id, r.rate, r.rate + 1 AS more, o.amount {JOIN}")
+    assert "its query reads" in started(recorded, f"SELECT o.id, r.rate, r.rate + 1 AS more {JOIN} TIES BY r.rate")
     assert len(rows(recorded)) == 3
     note = (warehouse(recorded) / "_checkpoints/ed_rows/_sqlx.json").read_text()
     assert "r.rate + 1 AS more FROM" in note
@@ -100,13 +101,13 @@ GOES_ON = [
     "SELECT o.id, r.rate IS NULL AS is_missing {join}",
     "SELECT concat('#', o.id) AS name, r.rate {join}",
     "SELECT * FROM (SELECT o.id, r.rate {join}) WHERE id BETWEEN 1 AND 1000",
+    "SELECT o.id, r.rate, o.amount {join}",
+    "SELECT o.ccy, r.ts, o.id {join}",
 ]
 REFUSED = [
     "SELECT DISTINCT o.id, r.rate {join}",
-    "SELECT o.id, r.rate, o.amount {join}",
     "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 1 MINUTE",
     "SELECT o.id, r.rate {join} TIES BY r.rate",
-    "SELECT o.id, r.rate, r.ts {join}",
     "SELECT o.id, r.rate {join} UNION ALL SELECT o.id, r.rate {join}",
     "SELECT id, rate, row_number() OVER (ORDER BY id) AS n FROM (SELECT o.id, r.rate {join})",
     "SELECT o.id, r.rate {join} LIMIT 10",
@@ -143,8 +144,9 @@ OTHERS = {
             "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 10 MINUTES",
             "SELECT o.id, r.rate {join} GRACE PERIOD INTERVAL 0 SECONDS TOLERANCE INTERVAL 1 HOUR",
             "SELECT o.id, r.rate + 1 AS rate {join} GRACE PERIOD INTERVAL 5 SECONDS",
+            "SELECT o.id, r.rate, o.amount {join} GRACE PERIOD INTERVAL 1 MINUTE",
         ],
-        ["SELECT o.id, r.rate {join}", "SELECT o.id, r.rate, o.amount {join} GRACE PERIOD INTERVAL 1 MINUTE"],
+        ["SELECT o.id, r.rate {join}"],
     ),
     "deduplication": (
         [
@@ -152,6 +154,7 @@ OTHERS = {
             "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) LATE DROP",
             "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) LATE FORWARD",
             "SELECT id, lower(ccy) AS ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) WHERE id > 0",
+            "SELECT id, amount FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)",
         ],
         [
             "SELECT id, ccy FROM ed_orders DEDUPLICATE WITHIN INTERVAL 2 HOURS BY (id)",
@@ -203,6 +206,55 @@ def test_what_is_asked_when_a_row_leaves_may_be_another_one_tomorrow(recorded: S
     inner = f"SELECT o.id, r.rate {JOIN} GRACE PERIOD INTERVAL 1 MINUTE TOLERANCE INTERVAL 20 MINUTES"
     assert started(recorded, inner) == ""
     assert rows(recorded) == [(-2, None), (-1, None), (first, 110)]  # too far from 10:00
+
+
+@pytest.mark.parametrize("backend", ["changelog", pytest.param("store", marks=pytest.mark.full)])
+def test_a_further_column_is_null_in_what_was_kept_before(
+    recorded: SparkSession, backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorded.conf.set("sqlx.state_backend", backend)
+    waits = "GRACE PERIOD INTERVAL 1 MINUTE"
+    first = one_more(recorded)
+    assert started(recorded, f"SELECT o.id, r.rate {JOIN} {waits}") == ""  # the row waits, the version is kept
+    recorded.sql("INSERT INTO ed_orders VALUES (-1, 'EUR', 7, TIMESTAMP'2026-01-01 10:20:00')")
+    recorded.sql("INSERT INTO ed_rates VALUES ('EUR', 120, TIMESTAMP'2026-01-01 10:10:00')")
+    recorded.sql("INSERT INTO ed_orders VALUES (-2, 'EUR', 8, TIMESTAMP'2026-01-01 10:30:00')")
+    edited = f"SELECT o.id, r.rate, o.amount, date_format(r.ts, 'HH:mm') AS since {JOIN} {waits}"
+    assert started(recorded, edited) == ""
+    assert "What its state holds from before has NULL in `amount`, `ts`." in caplog.messages
+    assert rows(recorded) == [(-1, 120, 7, "10:10"), (first, 110, None, None)]
+    kept = recorded.sql("SELECT value FROM state('ed_rows') WHERE kept = 'versions' ORDER BY valid_from").collect()
+    assert kept[0].value == '{"rate": 110, "ts": null}'
+
+
+def test_a_source_that_gains_a_column_or_changes_a_type(spark: SparkSession, tmp_path: Any) -> None:
+    def define(columns: str) -> None:
+        of_files = f"KEYS (ccy) TIMESTAMP BY ts USING parquet OPTIONS (path '{tmp_path}/rates')"
+        spark.sql(f"CREATE OR REPLACE VERSIONED TABLE ed_rates (ccy STRING, {columns}, ts TIMESTAMP) {of_files}")
+
+    (tmp_path / "rates").mkdir()
+    spark.sql("CREATE STREAM ed_orders (id INT, ccy STRING, amount INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    query = f"SELECT o.id, CAST(r.rate AS STRING) AS rate {JOIN}"
+    try:
+        define("rate INT")
+        spark.sql("SELECT 'EUR' AS ccy, 110 AS rate, TIMESTAMP'2026-01-01 10:00:00' AS ts").write.mode(
+            "append"
+        ).parquet(f"{tmp_path}/rates")
+        first = one_more(spark)
+        assert started(spark, query) == ""
+        define("rate FLOAT")
+        refused = started(spark, query)
+        assert "CHECKPOINT_OTHER_QUERY" in refused
+        assert "its state holds rate as INT, its query reads FLOAT" in refused
+        define("source STRING, rate INT")
+        second = one_more(spark)
+        assert started(spark, query.replace(" FROM ed_orders", ", r.source FROM ed_orders")) == ""
+        assert rows(spark) == [(first, "110", None), (second, "110", None)]
+    finally:
+        for statement in ("TABLE IF EXISTS ed_rows", "STREAM ed_orders", "VERSIONED TABLE ed_rates"):
+            spark.sql(f"DROP {statement}")
+        for leftover in ("ed_rows", "_checkpoints/ed_rows"):
+            shutil.rmtree(warehouse(spark) / leftover, ignore_errors=True)
 
 
 @pytest.mark.full

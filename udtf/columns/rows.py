@@ -6,6 +6,7 @@ have become about as long as what came after them, so that there are never many.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.arrays import one_chunk, presence_of
+from udtf.errors import StateError
 from udtf.state.buffer import bytes_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+
+#: How plans begin the names of columns that are only handed on.
+_PAYLOAD = re.compile(r"^_[lr]_")
 
 FEWEST_ROWS = 1 << 16  # below this nothing is dropped between snapshots
 
@@ -188,6 +193,36 @@ def column_of(data_type: pa.DataType) -> Column:
     return VaryingColumn(data_type)
 
 
+def check_types(found: pa.Schema, wanted: pa.Schema) -> None:
+    """What is kept goes on only under its own types; the zone of a timestamp changes nothing.
+
+    Raises:
+        StateError: `STATE.OTHER_TYPE`.
+    """
+    known = dict(zip(found.names, found.types, strict=True))
+    for name, data_type in zip(wanted.names, wanted.types, strict=True):
+        before = known.get(name, data_type)
+        if before.id != data_type.id or (pa.types.is_decimal(data_type) and before != data_type):
+            raise StateError.other_type(_PAYLOAD.sub("", name), before, data_type)
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows under other columns: NULL in those that they have not, and without those that are not asked for.
+
+    >>> fitted(pa.table({"a": [1], "b": [2]}), pa.schema({"c": pa.string(), "a": pa.int64()})).to_pylist()
+    [{'c': None, 'a': 1}]
+
+    Raises:
+        StateError: `STATE.OTHER_TYPE`, see `check_types`.
+    """
+    check_types(table.schema, schema)
+    if table.column_names == schema.names:
+        return table
+    known = set(table.column_names)
+    columns = [table[f.name] if f.name in known else pa.nulls(len(table), f.type) for f in schema]
+    return pa.table(columns, names=schema.names)
+
+
 class Rows:
     """Rows of state, numbered from 0 in the order in which they came."""
 
@@ -202,6 +237,23 @@ class Rows:
     def nbytes(self) -> int:
         """Memory of the columns."""
         return sum(column.nbytes for column in self._columns)
+
+    def fit(self, schema: pa.Schema) -> None:
+        """Go on with other columns, see `fitted`.
+
+        Raises:
+            StateError: `STATE.OTHER_TYPE`, see `check_types`.
+        """
+        check_types(self._schema, schema)
+        if schema.names == self.names:
+            return
+        known = dict(zip(self.names, self._columns, strict=True))
+        for field in schema:
+            if field.name not in known:
+                known[field.name] = column_of(field.type)
+                known[field.name].append(pa.nulls(self.used, field.type))
+        self.names, self._schema = list(schema.names), schema
+        self._columns = [known[name] for name in self.names]
 
     def append(self, table: pa.Table) -> int:
         """Add rows; returns the number of the first one."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlx.plan.keyed_join import spelled_names
+from sqlx.plan.payload import spelled_names
 from sqlx.sql.tokens import tokenize
 from tests.harness.fake_binder import joins
 

@@ -73,9 +73,10 @@ class AsOfJoinConfig:
 
     @property
     def remembered(self) -> AsOfJoinConfig:
-        """What its state depends on: how a row is answered, and how long one waits, is asked when it leaves."""
+        """What its state depends on: how a row is answered, when, and with which columns is asked when it leaves."""
         waits = None if self.grace_us is None else 0
-        return replace(self, join="inner", exclusive=False, tolerance_us=None, with_reason=False, grace_us=waits)
+        asked_then = replace(self, join="inner", exclusive=False, tolerance_us=None, with_reason=False, grace_us=waits)
+        return replace(asked_then, left_columns=(), right_columns=())
 
     def to_json(self) -> str:
         """As the options of the table function."""

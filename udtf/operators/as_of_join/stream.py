@@ -32,7 +32,7 @@ from udtf.columns.batch import (
     taken,
 )
 from udtf.columns.keys import StreamKeys
-from udtf.columns.rows import FEWEST_ROWS, Rows, grown, stored_bytes
+from udtf.columns.rows import FEWEST_ROWS, Rows, check_types, grown, stored_bytes
 from udtf.columns.times import tie_ranks
 from udtf.errors import OperatorError
 from udtf.logic import Segment, StreamEmission
@@ -324,14 +324,12 @@ class StreamVersions:
     """
 
     def __init__(self, config: AsOfJoinConfig, schema: pa.Schema) -> None:
-        self._config = config
-        self._names = list(schema.names)
+        self._config, self._schema = config, schema
         self._key_names = [f"__k{number}" for number in range(config.n_keys)]
-        self._ties = [name for name in self._names if name.startswith("__tie")]
+        self._ties = [name for name in schema.names if name.startswith("__tie")]
         self._options = (*config.ties, ("asc", "first"))[: len(self._ties)]
-        head = {*self._key_names, "__hash", "__time", "__known", "__flags"}
         self.keys = StreamKeys([schema.field(name).type for name in self._key_names])
-        self.payload = Rows(pa.schema([field for field in schema if field.name not in head]))
+        self.payload = Rows(self._payload_of(schema))
         self.meta = np.zeros((0, 4), np.int64)
         self._width = 4 if self._ties else 3 if config.has_known else 2
         self.pool = np.zeros((0, self._width), np.int64)
@@ -344,6 +342,20 @@ class StreamVersions:
     def nbytes(self) -> int:
         """Memory of all of it."""
         return self.keys.nbytes + self.payload.nbytes + int(self.meta.nbytes + self.pool.nbytes)
+
+    def fit(self, schema: pa.Schema) -> None:
+        """Go on with versions of another payload: NULL in those that are there, where they have not a column.
+
+        Raises:
+            StateError: `STATE.OTHER_TYPE`: a column has another type.
+        """
+        check_types(self._schema, schema)
+        self.payload.fit(self._payload_of(schema))
+        self._schema = schema
+
+    def _payload_of(self, schema: pa.Schema) -> pa.Schema:
+        head = {*self._key_names, "__hash", "__time", "__known", "__flags"}
+        return pa.schema([field for field in schema if field.name not in head])
 
     def coming(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Make room for versions that are about to be put.
@@ -412,7 +424,8 @@ class StreamVersions:
             columns["__known"] = pa.array(versions[:, KNOWN].copy())
         columns["__flags"] = pa.array((versions[:, CELL] & 3).astype(np.int8))
         columns |= dict(zip(self.payload.names, self.payload.take(np.arange(count)), strict=True))
-        return pa.table([columns[name] for name in self._names], names=self._names)
+        names = self._schema.names
+        return pa.table([columns[name] for name in names], names=names)
 
     def _rank(self, codes: NDArray[np.int64], coming: NDArray[np.int64]) -> None:
         """Rank those that may share key and time by TIES BY, stored ones anew: ranks only count among them (C3)."""
@@ -510,6 +523,14 @@ class Waiting:
     def nbytes(self) -> int:
         """Memory of them."""
         return self._rows.nbytes + sum(run.times.nbytes + run.rows.nbytes for run in self._runs)
+
+    def fit(self, schema: pa.Schema) -> None:
+        """Go on with rows of another payload, see `StreamVersions.fit`.
+
+        Raises:
+            StateError: `STATE.OTHER_TYPE`: a column has another type.
+        """
+        self._rows.fit(schema)
 
     def put(self, table: pa.Table) -> None:
         """Add rows in the order of arrival."""
@@ -667,11 +688,13 @@ class AsOfJoinStream:
     def _known_versions(self, schema: pa.Schema) -> StreamVersions:
         if self._versions is None:
             self._versions = StreamVersions(self.config, schema)
+        self._versions.fit(schema)
         return self._versions
 
     def _known_waiting(self, schema: pa.Schema) -> Waiting:
         if self._waiting is None:
             self._waiting = Waiting(schema)
+        self._waiting.fit(schema)
         return self._waiting
 
     def _numbers(self) -> dict[str, int | None]:

@@ -54,8 +54,8 @@ class DeduplicateConfig:
 
     @property
     def remembered(self) -> DeduplicateConfig:
-        """What its state depends on: of a late row nothing is kept, whether it is forwarded or not."""
-        return replace(self, late=self.late if self.late == "to" else None)
+        """What its state depends on: of a late row nothing is kept, and of others what is handed on may change."""
+        return replace(self, late=self.late if self.late == "to" else None, columns=())
 
     def to_json(self) -> str:
         """As the options of the table function."""

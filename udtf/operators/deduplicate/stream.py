@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from udtf import rules
 from udtf.columns.arrays import floats_of, hashable, ints_of, lateness_of, one_chunk, presence_of
 from udtf.columns.batch import keys_of
+from udtf.columns.rows import fitted
 from udtf.logic import Segment, StreamEmission
 from udtf.operators.deduplicate import compiled
 from udtf.operators.deduplicate import rules as kernel
@@ -523,7 +524,10 @@ class DeduplicateStream:
         return names
 
     def _with_stored(self, rows: pa.Table) -> pa.Table:
-        return rows if self._rows is None else pa.concat_tables([self._rows, rows])
+        """What is kept, under the columns of what comes, and that."""
+        if self._rows is None:
+            return rows
+        return pa.concat_tables([fitted(self._rows, rows.schema), rows], promote_options="default")
 
     # judging
 

@@ -46,8 +46,8 @@ class TableLookupConfig:
 
     @property
     def remembered(self) -> TableLookupConfig:
-        """What its state depends on: a row is answered at once."""
-        return replace(self, join="inner")
+        """What its state depends on: a row is answered at once, and what is handed on may change."""
+        return replace(self, join="inner", left_columns=(), right_columns=())
 
     @property
     def is_left(self) -> bool:

@@ -22,7 +22,7 @@ from udtf.columns.batch import (
     taken,
 )
 from udtf.columns.keys import StreamKeys
-from udtf.columns.rows import FEWEST_ROWS, Rows
+from udtf.columns.rows import FEWEST_ROWS, Rows, check_types
 from udtf.logic import Segment, StreamEmission
 from udtf.metrics import Metrics
 from udtf.numba_cache import compiled
@@ -53,9 +53,9 @@ class CurrentRows:
 
     def __init__(self, schema: pa.Schema, n_keys: int) -> None:
         """Start without rows."""
-        self._names, self._n_keys = list(schema.names), n_keys
+        self._schema, self._n_keys = schema, n_keys
         self._key_types = [schema.field(f"__k{number}").type for number in range(n_keys)]
-        self.payload = Rows(pa.schema([schema.field(name) for name in self._names[n_keys + 2 :]]))
+        self.payload = Rows(self._payload_of(schema))
         self._keys = StreamKeys(self._key_types)
         self._cells = np.full(0, -1, np.int64)  # by key: payload row times 2, plus 1 where the filter is true
         self._next_pack = FEWEST_ROWS
@@ -65,6 +65,19 @@ class CurrentRows:
     def nbytes(self) -> int:
         """Memory of all of it."""
         return self._keys.nbytes + self.payload.nbytes + int(self._cells.nbytes)
+
+    def fit(self, schema: pa.Schema) -> None:
+        """Go on with rows of another payload: NULL in those that are there, where they have not a column.
+
+        Raises:
+            StateError: `STATE.OTHER_TYPE`: a column has another type.
+        """
+        check_types(self._schema, schema)
+        self.payload.fit(self._payload_of(schema))
+        self._schema = schema
+
+    def _payload_of(self, schema: pa.Schema) -> pa.Schema:
+        return pa.schema(list(schema)[self._n_keys + 2 :])
 
     def join(
         self, table: pa.Table, left: pa.Table, decided: Decided, puts_before: NDArray[np.int64]
@@ -108,7 +121,7 @@ class CurrentRows:
         """The rows, in the shape of segments."""
         codes = self._pack()
         columns = [*self._keys.take(codes), pa.array((self._cells[codes] & 1).astype(np.int8))]
-        return pa.table([*columns, *self.payload.take(self._cells[codes] >> 1)], names=self._names)
+        return pa.table([*columns, *self.payload.take(self._cells[codes] >> 1)], names=self._schema.names)
 
     def _pack(self) -> NDArray[np.int64]:
         """Forget rows that were replaced and keys without a row; returns the codes of all keys."""
@@ -176,6 +189,7 @@ class TableLookupStream:
     def _known_current(self, schema: pa.Schema) -> CurrentRows:
         if self._current is None:
             self._current = CurrentRows(schema, self.config.n_keys)
+        self._current.fit(schema)
         return self._current
 
     def _kept(self, right: pa.Table) -> pa.Table:
