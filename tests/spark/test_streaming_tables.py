@@ -247,6 +247,7 @@ class WithLateRows:
     late: tuple[LateRows, ...]
     fingerprint: str = "with late rows"
     operators: str = ""
+    held: str = ""
     conf: dict[str, str] = field(default_factory=dict)
     plan: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(notes=()))
 
