@@ -15,7 +15,8 @@ from udtf.stream.spec import ChangelogFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sqlx.streaming.checkpoint import Checkpoint, Identity
+    from sqlx.streaming.checkpoint import Checkpoint
+    from sqlx.streaming.identity import Identity
 
 SETTING: Final = "sqlx.state_backend"
 STORE, CHANGELOG = "store", "changelog"

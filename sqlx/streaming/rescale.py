@@ -18,8 +18,9 @@ from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, UnsupportedError
 from sqlx.sql.definitions import QueryCommand, StreamingTable
 from sqlx.streaming.backend import CHANGELOG
-from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
+from sqlx.streaming.checkpoint import Checkpoint, usual_checkpoint
 from sqlx.streaming.failures import plain
+from sqlx.streaming.identity import Identity
 from sqlx.streaming.registry import queries_of
 from sqlx.streaming.tables import qualified
 from udtf.engine import engine_of, is_remote

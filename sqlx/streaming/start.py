@@ -21,9 +21,9 @@ from sqlx.sql.parser import late_span
 from sqlx.streaming.backend import CHANGELOG, STORE, UNCHANGED_PLAN, chosen, folder_for, is_on_one_machine, misfit
 from sqlx.streaming.backend import NOTE as BACKEND_NOTE
 from sqlx.streaming.backfill import Backfilling
-from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
-from sqlx.streaming.edited import further_columns
+from sqlx.streaming.checkpoint import Checkpoint, usual_checkpoint
 from sqlx.streaming.history import check_possible
+from sqlx.streaming.identity import Identity, further_columns
 from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
 from sqlx.streaming.registry import RunningQuery, listen, queries_of

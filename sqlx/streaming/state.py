@@ -13,7 +13,8 @@ from catalog.spark import analysis_error
 from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.backend import changelog_path
-from sqlx.streaming.checkpoint import Checkpoint, Identity, usual_checkpoint
+from sqlx.streaming.checkpoint import Checkpoint, usual_checkpoint
+from sqlx.streaming.identity import Identity
 from sqlx.streaming.registry import queries_of
 from sqlx.streaming.tables import folder_of, qualified
 from udtf.engine import engine_of, is_remote
