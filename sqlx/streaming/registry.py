@@ -300,11 +300,13 @@ class Registry:
         keeper: who wants to know of starts and stops by statements.
         owners: who knows whose they are; None where all are everybody's.
         folders: URIs of the folders in which statements may write; None is anywhere.
+        pages: what shows them on Spark's UI, see `sqlx.streaming.pages`; None before the first one.
     """
 
     keeper: Keeper | None = None
     owners: Owning | None = None
     folders: tuple[str, ...] | None = None
+    pages: object | None = None
 
     def __init__(self) -> None:
         self._queries: dict[str, RunningQuery] = {}

@@ -26,6 +26,7 @@ from sqlx.streaming.history import check_possible
 from sqlx.streaming.identity import Identity, further_columns
 from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
+from sqlx.streaming.pages import show_on_ui
 from sqlx.streaming.registry import RunningQuery, listen, queries_of
 from sqlx.streaming.sinks import (
     MODE_OPTION,
@@ -556,6 +557,7 @@ class Starter:
     def _run(self, live: LiveQuery, checkpoint: Checkpoint | None) -> RunningQuery:
         outputs = late_outputs(self, live, checkpoint)
         listen(self.spark)
+        show_on_ui(self.spark)
         with settings(self.spark, {**live.conf, **(UNCHANGED_PLAN if self.changelog is not None else {})}):
             try:
                 query = begin(self, live, outputs, checkpoint)

@@ -21,6 +21,7 @@ from udtf.engine.formats import file_format
 from udtf.engine.plan_text import column_read
 from udtf.engine.release import release_of
 from udtf.engine.shipping import archive, carried_function, carried_processor
+from udtf.engine.ui_pages import attach
 from udtf.engine.watching import ClassicWatched
 
 if TYPE_CHECKING:
@@ -449,6 +450,10 @@ class ClassicEngine:
         self._listener = _Listener(heard)
         wrapped = self._jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(self._listener)
         self._java.streams().addListener(wrapped)
+
+    def ui_pages(self, path: str, answer: Callable[[str], tuple[str, str] | None]) -> str | None:
+        """By the web server of its UI."""
+        return attach(self.spark.sparkContext, path, answer)
 
     def delete_at_end(self, path: str) -> None:
         """Let the JVM delete files when it ends."""

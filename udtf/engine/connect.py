@@ -468,6 +468,11 @@ class ConnectEngine:
             except Exception:  # noqa: BLE001  # the session has ended, or its server
                 return
 
+    def ui_pages(self, path: str, answer: Callable[[str], tuple[str, str] | None]) -> str | None:
+        """The UI is the server's, which a client does not reach."""
+        del path, answer
+        return None
+
     def delete_at_end(self, path: str) -> None:
         """A client cannot: the files stay in the warehouse of the server."""
 

@@ -352,6 +352,10 @@ class Engine(Protocol):
         """Be told, by the id of its query, of each micro-batch that is done; where the engine tells."""
         ...
 
+    def ui_pages(self, path: str, answer: Callable[[str], tuple[str, str] | None]) -> str | None:
+        """Show pages on the engine's own UI, see `udtf.engine.ui_pages.attach`; None where it has none."""
+        ...
+
     def delete_at_end(self, path: str) -> None:
         """Let files go with the session, where the engine can."""
         ...

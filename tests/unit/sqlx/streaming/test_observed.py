@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 from sqlx.cli import queries
 from sqlx.cli.app import app
 from sqlx.failures import CommandError
-from sqlx.serving import metrics
-from sqlx.serving.metrics import MetricsServer, Recorder, plot
+from sqlx.serving.metrics import MetricsServer
+from sqlx.streaming import pages as metrics
 from sqlx.streaming.observed import Snapshot
+from sqlx.streaming.pages import Recorder, plot
 
 ONE = Snapshot(
     'odd "name"\\', "running", "parquet", "as fast as possible", "2026-01-01T00:00:00+00:00", None,
