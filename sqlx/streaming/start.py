@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from catalog.entries import Column
     from sqlx.spark.stream import LateOutput, LiveQuery
     from udtf.stream.spec import ChangelogFolder
 
@@ -96,7 +97,8 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
     found = table.columns if table.exists else columns
     if table.exists and table.checkpoint != owner:
         raise _refused(starter, table, "a table of that name is there already, which this stream did not make")
-    if any({c.name.lower() for c in columns_of(late.schema)} != {c.name.lower() for c in found} for late in lates):
+    found = _with_further(starter, table, found, columns, files.format)
+    if any(_names(columns_of(late.schema)) != _names(found) for late in lates):
         raise _refused(starter, table, f"its columns are {', '.join(c.name for c in found)}")
     if not table.exists:
         location = table.location if table.has_files() else ""
@@ -110,6 +112,23 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
         else FileSink(table.location, files.file_format)
     )
     return Output(united([late.make for late in lates]), to, table.name.quoted)
+
+
+def _with_further(
+    starter: Starter, table: StreamTable, found: tuple[Column, ...], columns: tuple[Column, ...], format: str
+) -> tuple[Column, ...]:
+    """The columns of a table of refused rows, which gets those that its rows have since; it loses none."""
+    further = tuple(column for column in columns if column.name.lower() not in _names(found))
+    if not further or format not in BY_NAME or not _names(found) <= _names(columns):
+        return found
+    table.add_columns(further)
+    names = ", ".join(f"`{column.name}`" for column in further)
+    starter.notes.append(f"{table.name.shown} has got {names}; refused rows of before have NULL there.")
+    return (*found, *further)
+
+
+def _names(columns: tuple[Column, ...]) -> set[str]:
+    return {column.name.lower() for column in columns}
 
 
 def _begin_anew(starter: Starter, table: StreamTable, owner: str) -> None:

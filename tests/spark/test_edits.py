@@ -258,6 +258,30 @@ def test_a_source_that_gains_a_column_or_changes_a_type(spark: SparkSession, tmp
 
 
 @pytest.mark.full
+def test_a_table_of_refused_rows_gains_the_columns_of_its_source(spark: SparkSession, tmp_path: Any) -> None:
+    def put(columns: str, values: str) -> None:
+        of_files = f"TIMESTAMP BY ts USING parquet OPTIONS (path '{tmp_path}')"
+        spark.sql(f"CREATE OR REPLACE STREAM ed_orders ({columns}, ts TIMESTAMP) {of_files}")
+        rows = spark.createDataFrame(spark.sql(f"VALUES ({values})").collect(), f"{columns}, day STRING")
+        rows.selectExpr("* EXCEPT (day)", "CAST(day AS TIMESTAMP) AS ts").write.mode("append").parquet(str(tmp_path))
+
+    query = "SELECT id FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) LATE TO ed_late"
+    try:
+        for number, day in ((1, "2026-01-02"), (2, "2026-01-01")):
+            put("id INT", f"{number}, '{day}'")
+            assert started(spark, query) == ""
+        put("id INT, amount INT", "3, 7, '2026-01-01'")
+        assert started(spark, query) == ""
+        late = spark.sql("SELECT id, amount, _reason FROM ed_late ORDER BY id").collect()
+        assert [tuple(row) for row in late] == [(2, None, "late"), (3, 7, "late")]
+    finally:
+        for statement in ("TABLE IF EXISTS ed_rows", "TABLE IF EXISTS ed_late", "STREAM ed_orders"):
+            spark.sql(f"DROP {statement}")
+        for leftover in ("ed_rows", "ed_late", "_checkpoints/ed_rows"):
+            shutil.rmtree(warehouse(spark) / leftover, ignore_errors=True)
+
+
+@pytest.mark.full
 def test_windows_and_csv(recorded: SparkSession) -> None:
     grouped = "FROM ed_orders GROUP BY ccy, window(ts, '1 minute') GRACE PERIOD INTERVAL 0 SECONDS"
     one_more(recorded)
