@@ -178,11 +178,8 @@ class Run:
         topics = Topics(*(f"latency_{name}_{slug}" for name in ("orders", "rates", "results")))
         stamped = {"message.timestamp.type": "LogAppendTime"}
         made = [NewTopic(topics.orders, 2, 1, config=stamped), NewTopic(topics.results, 2, 1, config=stamped)]
-        for done in (
-            AdminClient({"bootstrap.servers": self.broker.address})
-            .create_topics([*made, NewTopic(topics.rates, 2, 1)])
-            .values()
-        ):
+        admin = AdminClient({"bootstrap.servers": self.broker.address})  # what it makes goes with it
+        for done in admin.create_topics([*made, NewTopic(topics.rates, 2, 1)]).values():
             done.result(_SECONDS)
         self._write_first_rates(topics)
         return topics
