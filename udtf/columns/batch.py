@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,14 +145,9 @@ def refused(
         name: of the operator.
     """
     if not len(rows):
-        table, clock, times, outcomes = table.slice(0, 0), clock[:0], times[:0], outcomes[:0]
-    else:
-        table, clock, times, outcomes = (
-            table.take(pa.array(rows)),
-            clock[rows],
-            times.take(pa.array(rows)),
-            outcomes[rows],
-        )
+        return _nothing_refused(table.schema)
+    places = pa.array(rows)
+    table, clock, times, outcomes = table.take(places), clock[rows], times.take(places), outcomes[rows]
     unset = clock == UNSET
     unknown = unset | ~is_present(times)
     lateness = lateness_of(clock, times.fill_null(0).to_numpy(zero_copy_only=False))
@@ -159,6 +155,14 @@ def refused(
     late = late.append_column("_operator", pa.array([name] * len(rows), pa.string()))
     late = late.append_column("_stream_time", pa.array(clock, mask=unset).cast(pa.timestamp("us", "UTC")))
     return late.append_column("_lateness", pa.array(lateness, mask=unknown))
+
+
+@lru_cache(maxsize=64)
+def _nothing_refused(schema: pa.Schema) -> pa.Table:
+    """Made once: every micro-batch of every task asks for it."""
+    facts = {"_reason": pa.string(), "_operator": pa.string(), "_stream_time": pa.timestamp("us", "UTC")}
+    facts["_lateness"] = pa.int64()
+    return pa.schema([*schema, *(pa.field(name, kind) for name, kind in facts.items())]).empty_table()
 
 
 def taken(column: pa.ChunkedArray, more: pa.ChunkedArray | None, rows: NDArray[np.int64]) -> pa.Array:

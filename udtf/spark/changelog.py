@@ -41,6 +41,7 @@ def run_partition(
         StateError: what the changelogs hold is of another query, lacks something, or cannot be written.
     """
     from udtf.columns.updates import of_task
+    from udtf.spark.arrow_types import arrow_schema
     from udtf.stream.folder_log import OperatorFolder
     from udtf.stream.held_blobs import HeldBlobs
     from udtf.stream.siblings import of_this_executor
@@ -52,12 +53,13 @@ def run_partition(
     folder = OperatorFolder(Path(spec.changelog.path, spec.operator), batch_id(), place)
     folder.check()
     runner = TaskRunner(spec, query_id(), siblings=of_this_executor())
+    known = [arrow_schema(schema) for schema in schemas]
     with HeldBlobs() as held:
         _hold(held, spec.tasks, batches)
         for task in held.tasks:
             packed = held.of(task)
             log = folder.of(task)
-            emission = runner.run(task, log, inputs_of(packed, schemas), digest_of(packed))
+            emission = runner.run(task, log, inputs_of(packed, known), digest_of(packed))
             log.finish(_note(emission))
             if spec.gives_updates:
                 emission = replace(emission, rows=of_task(emission.rows, task))  # what is kept of it stays

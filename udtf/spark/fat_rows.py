@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
     from udtf.logic import StreamEmission
     from udtf.stream.spec import StreamSpec
@@ -27,14 +26,12 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 
 
-def inputs_of(packed: Sequence[Packed], schemas: Sequence[StructType]) -> list[pa.Table]:
+def inputs_of(packed: Sequence[Packed], schemas: Sequence[pa.Schema]) -> list[pa.Table]:
     """The rows of each input of a task, from its blobs in their order."""
-    from udtf.spark.arrow_types import arrow_schema
     from udtf.stream.blobs import unpack
 
     return [
-        unpack((blob for found, _, _, blob in packed if found == side), arrow_schema(schema))
-        for side, schema in enumerate(schemas)
+        unpack((blob for found, _, _, blob in packed if found == side), schema) for side, schema in enumerate(schemas)
     ]
 
 

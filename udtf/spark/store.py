@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from udtf.spark.arrow_types import arrow_schema
 from udtf.spark.fat_rows import answered, counters_of, digest_of, inputs_of, query_id
 from udtf.spark.tasks import slots
 from udtf.spark.workers import freeze_loaded_modules
@@ -105,13 +106,14 @@ class TaskProcessor(StatefulProcessor):
         freeze_loaded_modules()
         self._handle = handle
         self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
+        self._known = [arrow_schema(schema) for schema in self._schemas]
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         from udtf.columns.updates import of_task
 
         task = slots(self._spec.tasks).index(int(key[0]))
         packed = _in_order(rows)
-        inputs = inputs_of(packed, self._schemas)
+        inputs = inputs_of(packed, self._known)
         emission = self._runner().run(task, self._log, inputs, digest_of(packed))
         self._watch(timerValues)
         if self._spec.gives_updates:
@@ -120,7 +122,7 @@ class TaskProcessor(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         task = slots(self._spec.tasks).index(int(key[0]))
-        inputs = inputs_of([], self._schemas)
+        inputs = inputs_of([], self._known)
         emission = self._runner().idle(task, self._log, inputs)
         yield from _frames(task, emission, self._spec)
 

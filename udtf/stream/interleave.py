@@ -112,10 +112,10 @@ def in_order(table: pa.Table, order_columns: int, time: str = "") -> pa.Table:
 
     Where `__o0` says that they come in lanes, the lanes are merged by `time`, the column of their event time.
     """
-    if order_columns and is_lanes(table["__o0"]):
+    if table.num_rows and order_columns and is_lanes(table["__o0"]):
         return table.combine_chunks().take(_of_lanes(table, order_columns, time))
-    keys = [order_codes(table[f"__o{number}"]) for number in range(order_columns)]
-    if table.num_rows and keys and not _is_sorted(keys):
+    keys = [order_codes(table[f"__o{number}"]) for number in range(order_columns if table.num_rows else 0)]
+    if keys and not _is_sorted(keys):
         table = table.combine_chunks().take(np.lexsort(keys[::-1]))
     plain = [_plain(column) for column in table.columns]
     return pa.table(plain, names=table.schema.names)
