@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-peers bench-standby bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-latency bench-peers bench-standby bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -116,6 +116,9 @@ bench-deduplicate: setup ## deduplication in batch and live side by side with ot
 
 bench-kafka: setup ## a million records through a real broker, with crashes on the way (ARGS="--rows 50000")
 	$(BIN)/python -m benchmarks.kafka $(ARGS)
+
+bench-latency: setup ## from a record in Kafka through a live AS OF join to its result in Kafka (ARGS="--rows 1000 --seconds 30")
+	$(BIN)/python -m benchmarks.kafka_latency $(ARGS)
 
 bench-peers: setup ## the live AS OF join beside Flink and Kafka Streams (needs Maven; ARGS=--quick)
 	$(BIN)/python -m benchmarks.peers_stream $(ARGS)

@@ -15,7 +15,7 @@ import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-SECTION = "kafka latency"
 OURS, PASSED_ON, YARDSTICK = "sqlx: AS OF join", "Spark: passed on", "Spark: dropDuplicatesWithinWatermark"
 _KEYS = 1_000
 _RATES_PER_SECOND = 50
@@ -42,7 +41,13 @@ _TICK_S = 0.01
 _WARM_S = 20
 _SECONDS = 120.0
 #: Where the time of a micro-batch goes, as Spark reports it.
-_STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "triggerExecution")
+_STEPS = {
+    "queryPlanning": "planning",
+    "walCommit": "log of offsets",
+    "addBatch": "rows",
+    "commitOffsets": "log of commits",
+    "triggerExecution": "all",
+}
 out = Console(highlight=False)
 
 
@@ -245,17 +250,18 @@ def check(orders: dict[int, tuple[int, bytes]], results: dict[int, tuple[int, by
         assert not wrong, f"{len(wrong)} results are wrong, such as that of order {wrong[0]}"
 
 
-def table(found: dict[str, Found]) -> list[tuple[str, ...]]:
-    """A line for each way."""
-    lines = []
+def tables(found: dict[str, Found], rows: int) -> tuple[Table, Table]:
+    """How long orders took, and where the time of a micro-batch goes."""
+    latencies = Table("way", "p50", "p95", "p99", "orders a micro-batch", title=f"{rows:,} orders a second, ms")
+    steps = Table("way", *_STEPS.values(), title="median of each step of a micro-batch, ms")
     for way, one in found.items():
-        steps = [f"{statistics.median(one.steps_ms[step]):,.0f}" for step in _STEPS]
-        percentiles = [f"{one.percentile(share):,.0f}" for share in (50, 95, 99)]
-        lines.append((way, *percentiles, f"{statistics.median(one.rows):,.0f}", *steps))
-    return lines
+        latencies.add_row(way, *(f"{one.percentile(share):,.0f}" for share in (50, 95, 99)), _median(one.rows))
+        steps.add_row(way, *(_median(one.steps_ms[step]) for step in _STEPS))
+    return latencies, steps
 
 
-HEADER = ("way", "p50 ms", "p95", "p99", "rows a micro-batch", *_STEPS)
+def _median(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):,.0f}" if values else ""
 
 
 def bars(found: dict[str, Found]) -> list[report.Bar]:
@@ -301,10 +307,8 @@ def main(
         finally:
             spark.stop()
             broker.remove()
-    shown = Table(*HEADER, title=f"{rows:,} orders a second")
-    for line in table(found):
-        shown.add_row(*line)
-    out.print(shown)
+    for shown in tables(found, rows):
+        out.print(shown)
     out.print(report.bars_table(bars(found)))
 
 
