@@ -78,6 +78,9 @@ Config = (
 class Operator(PlanNode):
     """A temporal operator; what each has of clauses and executors is in `sqlx.plan.operators`.
 
+    Columns that it only hands on are ``_l0 …`` and ``_r0 …``; those that a live state holds go by their own names, see
+    `sqlx.plan.payload`.
+
     Attributes:
         name: the name under which the fragments above read the result (``__sqlx_op1``).
         config: what the operator's logic needs to know.

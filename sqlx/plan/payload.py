@@ -1,6 +1,6 @@
 """What operators hand on: the columns that a query block can mention, and what they are called on their way.
 
-The others are never shipped to Python.
+The others are never shipped to Python. Why some go by their own names: docs/design/20261126_handed_on.md.
 """
 
 from __future__ import annotations
