@@ -169,7 +169,7 @@ def test_enable_teaches_a_session_made_elsewhere(tmp_path):
 
 
 def _java():
-    kept = ("JAVA_HOME", "PATH", "HOME", "PYSPARK_PYTHON")
+    kept = ("JAVA_HOME", "PATH", "HOME", "PYSPARK_PYTHON", "SPARK_SUBMIT_OPTS")
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
