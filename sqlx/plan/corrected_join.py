@@ -8,7 +8,7 @@ Source: KIP-914 ("Attempt 2": older results are made right), semantics.md 2, 6, 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from sqlx.errors import UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
@@ -37,11 +37,12 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         own: the relations of the stream, whose columns no correction changes.
     """
 
+    outlives_text: ClassVar[bool] = False
+
     def __init__(
         self, context: Context, join: Join, inputs: Inputs, left: ShownTable | None, own: frozenset[str]
     ) -> None:
         super().__init__(context, join, inputs)
-        self.keeps_names = False  # its results are changes: their state outlives no other text
         self.left, self._own = left, own
 
     def read(self) -> None:

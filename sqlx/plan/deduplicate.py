@@ -275,7 +275,7 @@ def _stream(context: Context, inner: Relation, level: Level, name: str) -> _Base
     further = {f"__arrival{number}": expression for number, expression in enumerate(arrival)}
     sql = versions_sql(replace(source, delete_when=None), further=further)
     hidden = ("__time", *(["__seq"] if entry.sequence_by else []), *(f"__arrival{n}" for n in range(len(arrival))))
-    return _Base(f"({sql}) AS {quoted(name)}", name, "", hidden, entry, entry.columns)
+    return _Base(f"({sql}) AS {quoted(name)}", name, hidden=hidden, entry=entry, shown=entry.columns)
 
 
 def _live_stream(context: Context, inner: Relation, entry: Entry, name: str) -> _Base:

@@ -196,7 +196,7 @@ class FromCompiler:
         needed = needed_columns(self.context.text, self.block, join, spans, inputs.left, shown)
         if self.context.carries:
             needed = with_late_columns(needed, join, inputs)
-        builder.inputs = with_needed(inputs, needed, keeps_names=builder.keeps_names)
+        builder.inputs = with_needed(inputs, needed, keeps_names=self.context.carries and builder.outlives_text)
         return builder
 
     def _inputs(self, item: FromItem, join: Join, known: list[FromRelation], right: RightSide) -> Inputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import Binder, RowOrder, is_row_order
@@ -147,12 +148,16 @@ class KeyedJoinBuilder:
         context: what the operators share.
         join: the join as it was read.
         inputs: its two sides.
+
+    Attributes:
+        outlives_text: a live state of it may go on under another text. Of results that are changes none does.
     """
+
+    outlives_text: ClassVar[bool] = True
 
     def __init__(self, context: Context, join: Join, inputs: Inputs) -> None:
         self.binder, self.text, self.streaming = context.binder, context.text, context.streaming
         self.join, self.inputs = join, inputs
-        self.keeps_names = context.carries
         right = RelationScope(inputs.right_name, inputs.right.columns)
         self.scope = Scope(self.text, inputs.left, right, self._is_value)
         self.parts = Parts()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from catalog.entries import Column
 from sqlx.bind.scope import RelationScope
@@ -40,9 +41,10 @@ class TableJoinBuilder(KeyedJoinBuilder):
         right: the same of the right side.
     """
 
+    outlives_text: ClassVar[bool] = False
+
     def __init__(self, context: Context, join: Join, inputs: Inputs, left: ShownTable, right: ShownTable) -> None:
         super().__init__(context, join, inputs)
-        self.keeps_names = False  # its results are changes: their state outlives no other text
         self.left, self.right = left, right
         self.kind: JoinKind = _KINDS.get(join.kind, "inner")
 

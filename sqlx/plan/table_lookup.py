@@ -36,8 +36,6 @@ class TableLookupBuilder(KeyedJoinBuilder):
         left_payload, right_payload = self.inputs.payload_items()
         left_columns, right_columns = self.inputs.payload_names()
         right_side.add(self.inputs.hidden_items("__deleted", "__pass"))
-        if self.is_left and self.parts.further:  # a NULL payload may be a row, or none: the flag tells
-            right_columns = (*right_columns, _IS_THERE)
         if self.inputs.arrival is not None:
             right_side.add(self.inputs.hidden_items("__time"))
         left_carried, right_carried = self.inputs.row_order_items("CAST(NULL AS TIMESTAMP)")
@@ -47,7 +45,9 @@ class TableLookupBuilder(KeyedJoinBuilder):
         ):
             side.add(carried)
             side.add_payload(payload)
-        right_side.add({name: "true" for name in right_columns if name == _IS_THERE})
+        if self.is_left and self.parts.further:  # a NULL payload may be a row, or none: the flag tells
+            right_columns = (*right_columns, _IS_THERE)
+            right_side.add({_IS_THERE: "true"})
         self.cast_keys(left_side, right_side)
         left, right = left_side.fragment(), right_side.fragment()
         self.check_carried(left, right)

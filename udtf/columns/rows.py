@@ -215,9 +215,9 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     Raises:
         StateError: `STATE.OTHER_TYPE`, see `check_types`.
     """
-    check_types(table.schema, schema)
-    if table.column_names == schema.names:
+    if table.schema == schema:
         return table
+    check_types(table.schema, schema)
     known = set(table.column_names)
     columns = [table[f.name] if f.name in known else pa.nulls(len(table), f.type) for f in schema]
     return pa.table(columns, names=schema.names)
@@ -244,9 +244,9 @@ class Rows:
         Raises:
             StateError: `STATE.OTHER_TYPE`, see `check_types`.
         """
-        check_types(self._schema, schema)
-        if schema.names == self.names:
+        if schema == self._schema:
             return
+        check_types(self._schema, schema)
         known = dict(zip(self.names, self._columns, strict=True))
         for field in schema:
             if field.name not in known:

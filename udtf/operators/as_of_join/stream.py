@@ -349,6 +349,8 @@ class StreamVersions:
         Raises:
             StateError: `STATE.OTHER_TYPE`: a column has another type.
         """
+        if schema == self._schema:
+            return
         check_types(self._schema, schema)
         self.payload.fit(self._payload_of(schema))
         self._schema = schema
