@@ -12,7 +12,7 @@ from tests.harness.fake_binder import compiled
 
 PLANS = Path(__file__).parent / "plans"
 STAGES, CASE = "\n----\n", "\n====\n"
-LIVE = ("table_lookup", "window_aggregate")
+LIVE = ("live_tables", "table_lookup", "window_aggregate")
 
 
 def explained(case: str, live: bool) -> str:

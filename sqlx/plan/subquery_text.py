@@ -32,8 +32,13 @@ def _writes(text: str) -> bool:
 
 
 def stands_in(name: str, sql: str) -> bool:
-    """Whether a relation's name is in a query, and not only the beginning of a longer one."""
-    return name in sql and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql) is not None
+    """Whether a relation's name is in a query: not as the beginning of a longer one, an alias, or what qualifies a column.
+
+    >>> stands_in("r", "SELECT r.v FROM (SELECT v FROM x) AS `r`"), stands_in("r", "SELECT r.v FROM `r`")
+    (False, True)
+    """
+    found = rf"(?<!\w)(?<!\bAS )(?<!\bAS `){re.escape(name)}(?!\w|`?\.)"
+    return name in sql and re.search(found, sql, re.IGNORECASE) is not None
 
 
 def read_by_left(join: Join) -> list[Span]:

@@ -147,7 +147,6 @@ Spark SQL
    +- suppress: one update a key every 5 s of event time
       +- Spark SQL
          columns: k string, title string
-         +- upsert items
          +- the changes of the upsert table items
             keys: k
             +- Spark SQL
@@ -265,7 +264,6 @@ line 1: EMIT CHANGES (no options): every update
 == Temporal plan ==
 Spark SQL
    columns: k string, rate double
-   +- versioned rates
    +- the changes of the versioned table rates
       keys: k
       out of order: sent, the current row stays
