@@ -12,6 +12,7 @@ _STACK = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$", re.MULTI
 _PYTHON_STACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
 _HINTS = {
     "STATE.CANNOT_WRITE": "Make room there, or let this user write, and start the query again: it goes on from there.",
+    "STATE.OTHER_TYPE": "Give the source the type that it had, or start anew with CREATE OR REPLACE STREAMING TABLE.",
     "STATE.OTHER_QUERY": "Name another CHECKPOINT, or start anew with CREATE OR REPLACE STREAMING TABLE.",
     "OPERATOR": "Change the query, or the rows that it reads.",
     "STATE": "Restore the checkpoint from a copy, or start anew with CREATE OR REPLACE STREAMING TABLE.",
