@@ -152,7 +152,12 @@ class Host:
 
     def shown_as(self, emission: Emission) -> Emission:
         """What a logic emits with the operator's columns."""
+        emission.updates = [update._replace(gone=self.gone(update)) for update in emission.updates]
         return emission
+
+    def gone(self, update: Update) -> Values | None:
+        """What a deleted row shows: its key where that is in the operator's columns, NULL in all others."""
+        return update.gone
 
     @property
     def depends_on_tasks(self) -> bool:
@@ -241,10 +246,8 @@ class CorrectedJoinHost(_JoinHost):
                 found.append(self.shown_as(task.on_batch([LeftChange(update.key, old, new)])))
         return together(found)
 
-    def shown_as(self, emission: Emission) -> Emission:
-        gone = (None,) * len(self.node.columns)
-        emission.updates = [update._replace(gone=gone) for update in emission.updates]
-        return emission
+    def gone(self, update: Update) -> Values:
+        return (None,) * len(self.node.columns)
 
 
 def corrected_join(node: CorrectedJoin, tasks: int, engine: Engine) -> Host:
@@ -293,18 +296,25 @@ class _TableHost(Host):
         return dict(zip(names, (values[n] for n in self.shapes[side].shown), strict=False))
 
 
+def _key_first(update: Update, node: Operator) -> Values:
+    """The key of an aggregation, with which its columns begin."""
+    return update.key + (None,) * (len(node.columns) - len(update.key))
+
+
 class _AggregationHost(_TableHost):
-    """Bounds of windows as times; what a deleted row shows of its key."""
+    """Bounds of windows as times."""
 
     def shown_as(self, emission: Emission) -> Emission:
         emission.rows = [change._replace(values=self._values(change.values)) for change in emission.rows]
         emission.updates = [self._update(update) for update in emission.updates]
-        return emission
+        return super().shown_as(emission)
+
+    def gone(self, update: Update) -> Values:
+        return self._values(_key_first(update, self.node))
 
     def _update(self, update: Update) -> Update:
-        gone = update.key + (None,) * (len(self.node.columns) - len(update.key))
         old, new = (None if row is None else self._values(row) for row in (update.old, update.new))
-        return update._replace(old=old, new=new, gone=self._values(gone))
+        return update._replace(old=old, new=new)
 
     def _values(self, values: Values) -> Values:
         found = list(values)
@@ -323,16 +333,12 @@ def window_aggregate(node: Aggregation, tasks: int, engine: Engine) -> Host:
 
 
 class _TableChangesHost(_TableHost):
-    """What a deleted row shows of its key."""
+    """Its tasks play no part."""
 
     node: TableChanges
     depends_on_tasks = False
 
-    def shown_as(self, emission: Emission) -> Emission:
-        emission.updates = [update._replace(gone=self._gone(update)) for update in emission.updates]
-        return emission
-
-    def _gone(self, update: Update) -> Values:
+    def gone(self, update: Update) -> Values:
         values: list[Any] = [None] * len(self.node.columns)
         for place, value in zip(self.node.keys, update.key, strict=True):
             values[place] = value
@@ -360,7 +366,7 @@ class UpdateHost(Host):
 
 
 class _TableJoinHost(UpdateHost):
-    """Where the sides meet, and what a deleted row shows of its key."""
+    """Where the sides meet."""
 
     node: TableJoin
 
@@ -381,14 +387,10 @@ class _TableJoinHost(UpdateHost):
         row = self.shapes["L"].row(values, None)
         return Pointing(None if row.has_null_key else row.key, row.payload)
 
-    def shown_as(self, emission: Emission) -> Emission:
-        emission.updates = [update._replace(gone=self._gone(update.key)) for update in emission.updates]
-        return emission
-
-    def _gone(self, key: Values) -> Values:
+    def gone(self, update: Update) -> Values:
         values: list[Any] = [None] * len(self.node.columns)
         for place, number in self.node.keys:
-            values[place] = key[number]
+            values[place] = update.key[number]
         return tuple(values)
 
 
@@ -404,7 +406,7 @@ def table_join(node: TableJoin, tasks: int, engine: Engine) -> Host:
 
 
 class _TableAggregationHost(UpdateHost):
-    """How the rows of an update are grouped, and what a deleted group shows of its key."""
+    """How the rows of an update are grouped."""
 
     def update(self, side: Side, update: Update) -> GroupedUpdate:
         old, new = (None if row is None else self._grouped(row) for row in (update.old, update.new))
@@ -415,10 +417,8 @@ class _TableAggregationHost(UpdateHost):
         row = self.shapes["L"].row(values, None)
         return Grouped(row.key, row.payload)
 
-    def shown_as(self, emission: Emission) -> Emission:
-        width = len(self.node.columns)
-        emission.updates = [u._replace(gone=u.key + (None,) * (width - len(u.key))) for u in emission.updates]
-        return emission
+    def gone(self, update: Update) -> Values:
+        return _key_first(update, self.node)
 
 
 def table_aggregate(node: TableAggregation, tasks: int, engine: Engine) -> Host:
