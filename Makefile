@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-latency bench-peers bench-standby bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check choose environments jars types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-latency bench-peers bench-standby bench-lost-worker bench-rescale bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -20,7 +20,7 @@ demo: setup ## the main job on real data: flights joined with the weather as of 
 	@$(BIN)/sqlx demo
 
 test: setup ## all that CI checks, in about half an hour on 2 cores
-	@$(MAKE) --jobs 2 --output-sync=target check
+	@$(MAKE) --jobs 3 --output-sync=target check environments
 	@$(MAKE) fast spark kafka compat connect
 
 test-all: export HYPOTHESIS_PROFILE = all
@@ -34,7 +34,23 @@ test-all: check docs test-compat test-connect test-wheel ## all there is, hours:
 	$(MAKE) lakehouse GATE="not dbt"
 	$(MAKE) dbt demo
 
+environments: jars ## what tests of other releases and of connectors need beside .venv: fetched while checks run
+	@.ci/setup-compat 4.0
+	@.ci/setup-connect
+
+jars: setup ## those of Kafka, Avro and Delta, and a broker; once, into .cache
+	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
+	@$(BIN)/python -m benchmarks.kafka_broker
+
 check: types lint contracts ## ruff, mypy, the import contracts, and code that nothing calls
+
+choose: export SQLX_REACH_FOLDER = .cache/reach
+choose: setup ## measure what each test reaches (half an hour), and write which of Spark's the gate leaves out
+	@rm -rf .cache/reach && mkdir -p .cache/reach
+	SQLX_REACH_RUN=fast $(BIN)/pytest -m "not spark and not kafka and not delta and not iceberg and $(GATE)"
+	@$(BIN)/python .ci/compile_pyspark.py
+	SQLX_REACH_RUN=spark $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg and $(GATE)"
+	$(BIN)/python -m tests.harness.reach .cache/reach
 
 types: setup
 	$(BIN)/mypy
@@ -56,15 +72,15 @@ spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 
 compat: setup ## a part of them on PySpark 4.0: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat 4.0
-	SQLX_TEST_STATE_BACKEND=store .venv-4.0/bin/python -m pytest $(AT_ONCE) -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics
+	SQLX_TEST_STATE_BACKEND=store .venv-4.0/bin/python -m pytest -n 2 --dist loadscope -m "compat and $(GATE)" $(ARGS) tests/spark tests/semantics
 
-CONNECT := tests/connect
+CONNECT := tests/connect -n 1
 connect: setup ## a client of Spark Connect without Java, and a stock server of 4.2: bounded and live, definitions, errors
 	@.ci/setup-connect
-	SQLX_TEST_REMOTE=1 .venv-connect/bin/python -m pytest -n 2 --dist load -m "$(GATE)" $(ARGS) $(CONNECT)
+	SQLX_TEST_REMOTE=1 .venv-connect/bin/python -m pytest -m "$(GATE)" $(ARGS) $(CONNECT)
 
 test-connect: GATE = not dbt
-test-connect: CONNECT = tests/connect tests/semantics -k "connect or test_batch or test_live"
+test-connect: CONNECT = -n 2 --dist load tests/connect tests/semantics -k "connect or test_batch or test_live"
 test-connect: connect ## all of it, with every semantic case, bounded and live
 
 RELEASES := 4.0 4.1 4.2
@@ -84,9 +100,7 @@ lakehouse: setup ## tables of Delta and Iceberg on PySpark 4.1, the newest that 
 test-wheel: setup ## the wheel in an empty environment: the doctor and the demo (installs 1 GB)
 	.ci/test-wheel
 
-kafka: setup ## the tests of Kafka and Delta, with a real broker; fetches their jars once, into .cache
-	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta
-	@$(BIN)/python -m benchmarks.kafka_broker
+kafka: jars ## the tests of Kafka and Delta, with a real broker
 	$(BIN)/pytest -n 2 --dist loadfile -m "(kafka or delta) and $(GATE)" tests/connectors
 
 dbt: setup ## the project in sql_examples/dbt through stock dbt: in process, and over Thrift against `sqlx serve`
@@ -125,6 +139,12 @@ bench-peers: setup ## the live AS OF join beside Flink and Kafka Streams (needs 
 
 bench-standby: setup ## kills the driver of a stream again and again while another one stands by (ARGS="--keys 2000000 --kills 20")
 	$(BIN)/python -m benchmarks.standby $(ARGS)
+
+bench-lost-worker: setup ## kills workers of a small cluster under a live join (long; ARGS="--kills 5 --keys 100000")
+	$(BIN)/python -m benchmarks.lost_worker $(ARGS)
+
+bench-rescale: setup ## a running live join goes from 2 to 16 partitions and back (ARGS="--keys 100000 --times 1")
+	$(BIN)/python -m benchmarks.rescale $(ARGS)
 
 bench-windows: setup ## windows in batch and live side by side with other ways (long; ARGS="--help" lists its options)
 	$(BIN)/python -m benchmarks.window_aggregate $(ARGS)

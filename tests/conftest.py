@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Verbosity, settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.harness import reach
 from tests.harness.releases import RELEASE
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """PySpark leaves sockets to the garbage collector up to 4.1: its warnings are none of ours."""
+    if reach.is_measured() and hasattr(config, "workerinput"):
+        config.pluginmanager.register(reach.Reach())
     if RELEASE < (4, 2):
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
         config.addinivalue_line("filterwarnings", "ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
@@ -109,11 +113,14 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever asks for the session is a Spark test: the marker cannot be forgotten. Long files come first."""
+    left_out = frozenset(() if reach.is_measured() else json.loads(reach.LEFT_OUT.read_text(encoding="utf-8")))
     items.sort(key=lambda item: LONG.index(item.location[0]) if item.location[0] in LONG else len(LONG))
     for item in items:
         file = item.location[0]
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+        if item.nodeid in left_out:
+            item.add_marker("full")
         if item.get_closest_marker("spark") and _is_compat(file, item.name):
             item.add_marker("compat")
 

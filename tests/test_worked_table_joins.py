@@ -9,11 +9,12 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlx.errors import TemporalSqlError
 from sqlx.replay.driver import Change, ReplayDriver
+from tests.harness.examples import examples
 from tests.test_worked_windows import CASES, cut, millis
 
 JOINS = [c for c in CASES if c["op"]["kind"] == "table_table_join"]
@@ -52,7 +53,7 @@ def check(case: dict[str, Any], script: str, rows: list[Any], data: st.DataObjec
 
 @pytest.mark.parametrize("case", JOINS, ids=lambda case: case["id"])
 @given(data=st.data())
-@settings(max_examples=5)
+@examples(4)
 def test_joins_by_primary_key(case: dict[str, Any], data: st.DataObject) -> None:
     op = case["op"]
     key = "coalesce(l.k, r.k)" if op["join"] == "outer" else "l.k"
@@ -64,7 +65,7 @@ def test_joins_by_primary_key(case: dict[str, Any], data: st.DataObject) -> None
 
 @pytest.mark.parametrize("case", FOREIGN, ids=lambda case: case["id"])
 @given(data=st.data())
-@settings(max_examples=5)
+@examples(4)
 def test_joins_by_foreign_key(case: dict[str, Any], data: st.DataObject) -> None:
     op = case["op"]
     tables = definition("l", op["left"], "k STRING, f STRING, v STRING")
@@ -79,7 +80,7 @@ def test_joins_by_foreign_key(case: dict[str, Any], data: st.DataObject) -> None
 
 @pytest.mark.parametrize("case", GROUPS, ids=lambda case: case["id"])
 @given(data=st.data())
-@settings(max_examples=5)
+@examples(4)
 def test_groups_of_a_table(case: dict[str, Any], data: st.DataObject) -> None:
     """A group without rows is deleted (B11), where the library shows what nothing adds up to."""
     op = case["op"]
@@ -190,7 +191,7 @@ def summed_up(script: str, updates: list[Any], data: st.DataObject) -> list[tupl
 
 @pytest.mark.parametrize("query", QUERIES)
 @given(updates=UPDATES, versioned=st.sets(st.sampled_from(list(TABLES))), data=st.data())
-@settings(max_examples=15)
+@examples(6)
 def test_a_changelog_sums_up_to_the_query_over_current_rows(
     query: str, updates: list[Any], versioned: set[str], data: st.DataObject
 ) -> None:
@@ -215,7 +216,7 @@ DERIVED = [
 
 @pytest.mark.parametrize(("keys", "derived", "query"), DERIVED)
 @given(updates=UPDATES, versioned=st.sets(st.sampled_from(["b", "c"])), as_is=st.booleans(), data=st.data())
-@settings(max_examples=20)
+@examples(8)
 def test_a_table_that_is_derived_from_tables_sums_up_to_its_query(
     keys: str, derived: str, query: str, updates: list[Any], versioned: set[str], as_is: bool, data: st.DataObject
 ) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlx.errors import TemporalSqlError
 from sqlx.replay.driver import Change, ReplayDriver
+from tests.harness.examples import examples
 
 CASES = json.loads(Path(__file__).with_name("data").joinpath("worked_examples.json").read_text(encoding="utf-8"))[
     "cases"
@@ -62,7 +63,7 @@ def test_each_update_waits_its_time(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in SUPPRESSIONS if not c.get("error")], ids=lambda case: case["id"])
-@settings(max_examples=15)
+@examples(6)
 @given(data=st.data())
 def test_cuts_and_restarts_change_no_wait(case: dict[str, Any], data: st.DataObject) -> None:
     driver = ReplayDriver(suppression(case["op"]))
@@ -169,7 +170,7 @@ def test_each_record_updates_its_windows(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in WINDOWS if not c.get("error")], ids=lambda case: case["id"])
-@settings(max_examples=15)
+@examples(6)
 @given(data=st.data())
 def test_cuts_and_restarts_change_no_window(case: dict[str, Any], data: st.DataObject) -> None:
     unit, unit_us = scale(case["op"])

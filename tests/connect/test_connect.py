@@ -263,6 +263,7 @@ def taken(session: SparkSession, text: str, checkpoint: Path) -> list[tuple[Any,
     return sorted((tuple(row) for row in session.read.parquet(str(checkpoint / "rows")).collect()), key=str)
 
 
+@pytest.mark.full
 @sends_state
 def test_a_live_join_goes_on_after_a_restart(live: SparkSession, tmp_path: Path) -> None:
     live.sql("INSERT INTO live_rates VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00')")

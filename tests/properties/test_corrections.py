@@ -138,7 +138,7 @@ def check(name: str, arrived: list[Record], restarts: set[int]) -> None:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=1000 if os.environ.get("SQLX_ALL_ORDERS") else 20)
+@settings(max_examples=1000 if os.environ.get("SQLX_ALL_ORDERS") else 10)
 @given(arrived=records(), restarts=st.sets(st.integers(0, 30), max_size=2))
 def test_any_order_of_arrival_adds_up_to_the_answer(name: str, arrived: list[Record], restarts: set[int]) -> None:
     check(name, arrived, restarts)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.harness.examples import examples
 from tests.oracle.window_aggregate import sliding_windows
 from tests.properties.test_window_aggregate_stream import AGGREGATES, KEYS, ONLY_BY_RECORD, names_of, plain, table_of
 from udtf.aggregates import Aggregate, new_accumulator
@@ -87,6 +88,7 @@ EXACT = {name: found for name, found in AGGREGATES.items() if found[0].type != "
 HASHES = st.sampled_from(["exact", "few", "one"])
 
 
+@examples(10)
 @given(cases(EXACT), HASHES, st.randoms(use_true_random=False), WAYS)
 def test_windows_are_those_of_the_record_by_record_logic_in_any_order(case, hashes, numbers, way):
     config, types, rows = case
@@ -95,6 +97,7 @@ def test_windows_are_those_of_the_record_by_record_logic_in_any_order(case, hash
     assert bag(found) == bag(by_record(config, shuffled))
 
 
+@examples(10)
 @given(cases())
 def test_sums_of_floats_go_by_time_and_as_rows_stand(case):
     config, types, rows = case
@@ -103,6 +106,7 @@ def test_sums_of_floats_go_by_time_and_as_rows_stand(case):
     assert bag(found) == bag(by_record(config, ordered))
 
 
+@examples(10)
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 30), st.integers(0, 9))),
     st.integers(1, 9),
@@ -119,6 +123,7 @@ def test_windows_are_those_of_the_definition(history, size, way):
     )
 
 
+@examples(10)
 @given(cases(AGGREGATES | ONLY_BY_RECORD), HASHES, WAYS)
 def test_members_give_the_same_answer_once_they_are_aggregated(case, hashes, way):
     config, types, rows = case

@@ -7,10 +7,11 @@ from collections import Counter
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlx.replay.driver import ReplayDriver
+from tests.harness.examples import examples
 from tests.oracle.window_aggregate import duckdb_sql
 
 STREAM = "CREATE STREAM s (k STRING, ts TIMESTAMP, v INT) TIMESTAMP BY ts;"
@@ -85,7 +86,7 @@ def summed(changes):
 
 
 @pytest.mark.parametrize("kind", ORACLES)
-@settings(max_examples=10)
+@examples(6)
 @given(records=RECORDS, tasks=st.integers(1, 3))
 def test_finals_are_what_duckdb_answers(kind, records, tasks):
     finals = closed(script(kind, f"EMIT FINAL{IDLE}"), records, tasks)
@@ -99,7 +100,7 @@ def test_finals_are_what_duckdb_answers(kind, records, tasks):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=10)
+@examples(6)
 @given(records=RECORDS, grace=GRACES)
 def test_the_last_change_of_a_window_is_its_final_row(kind, records, grace):
     finals = closed(script(kind, f"EMIT FINAL{IDLE}", grace), records)
@@ -108,7 +109,7 @@ def test_the_last_change_of_a_window_is_its_final_row(kind, records, grace):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "none"])
-@settings(max_examples=10)
+@examples(6)
 @given(records=RECORDS, query=st.sampled_from([(0, ""), (5, "HAVING sum(v) BETWEEN 2 AND 6")]))
 def test_a_changelog_sums_up_to_the_upserted_table(kind, records, query):
     grace, having = query
@@ -119,7 +120,7 @@ def test_a_changelog_sums_up_to_the_upserted_table(kind, records, query):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "none"])
-@settings(max_examples=6)
+@examples(5)
 @given(records=RECORDS, waits=st.sampled_from([(0, 3), (7, 1), (40, 100)]))
 def test_what_waits_leaves_nothing_out(kind, records, waits):
     """EMIT EVERY and a full buffer change when updates go out, and how many, but not where they lead."""
@@ -141,7 +142,7 @@ def test_what_waits_leaves_nothing_out(kind, records, waits):
     "emit", ["EMIT FINAL", "EMIT CHANGES AS CHANGELOG", "EMIT EVERY INTERVAL '7' MICROSECONDS PER KEY"]
 )
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=6)
+@examples(5)
 @given(records=RECORDS, data=st.data())
 def test_cuts_and_restarts_change_nothing(kind, emit, records, data):
     text = script(kind, emit, 5)
@@ -158,7 +159,7 @@ def test_cuts_and_restarts_change_nothing(kind, emit, records, data):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "none"])
-@settings(max_examples=6)
+@examples(5)
 @given(records=RECORDS, tasks=st.integers(2, 4))
 def test_tasks_change_no_updates(kind, records, tasks):
     """As long as nothing is late: each key's changes are the same, and in the same order over all keys."""
