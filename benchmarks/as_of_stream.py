@@ -85,10 +85,11 @@ class Runner:
     def measure(self, way: str) -> Live:
         """One run of a way."""
         latest = write_latest(self.inputs, self.folder) if way == STATIC else None
-        kept = self.folder / "query/checkpoint/changelog" if way == OURS else None
+        place = Path(tempfile.mkdtemp(dir=self.folder))  # Spark may write into a former one after it was removed
+        kept = place / "checkpoint/changelog" if way == OURS else None
         frame = StreamWays(self.spark, self.inputs, latest, kept).frame(way)
         is_checked = way in CHECKED and self.sink == PARQUET
-        return measure_live(frame, self.folder / "query", self.sink, is_checked)
+        return measure_live(frame, place, self.sink, is_checked)
 
     def checked(self, way: str, found: Live, answer: str | None) -> Live:
         """It loses its time when its answer is not DuckDB's."""
@@ -112,7 +113,7 @@ def run(
             runner.run(plan.rounds, _keep(results, case, console))
             after_case(results)
         for case in plan.restarts:
-            found, spark = measure_restart(spark, case, plan.data, place / "restart", _again)
+            found, spark = measure_restart(spark, case, plan.data, Path(tempfile.mkdtemp(dir=place)), _again)
             results.restarts.append(found)
             console.print(f"restart: {found}")
             after_case(results)

@@ -6,7 +6,6 @@ next one has to go on each time; all rows are counted in the end.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import statistics
@@ -14,31 +13,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.table import Table
 
-ROWS = 1_000
-_LOOK_SECONDS = 0.02
-_MOST_SECONDS = 300.0
-SCRIPT = """
-CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP)
-  USING parquet OPTIONS (path '{folder}/orders', maxFilesPerTrigger '1') TIMESTAMP BY ts;
-CREATE TEMPORARY VERSIONED TABLE rates (k BIGINT, at TIMESTAMP, rate BIGINT)
-  USING parquet OPTIONS (path '{folder}/rates') KEYS (k) TIMESTAMP BY at;
-CREATE STREAMING TABLE joined USING parquet OPTIONS (path '{folder}/joined') CHECKPOINT '{folder}/checkpoint' AS
-SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k;
-"""
+from benchmarks.live_join import JoinFiles, wait
 
 
-class Run:
-    """The streams of one folder, and the drivers that run them.
+class Run(JoinFiles):
+    """The join's files, and the drivers that run it.
 
     Args:
         folder: of the data, the checkpoint and the table.
@@ -46,13 +32,9 @@ class Run:
     """
 
     def __init__(self, folder: Path, keys: int) -> None:
-        self.folder, self.keys, self.fed, self.started = folder, keys, 0, 0
-        for name in ("orders", "rates"):
-            (folder / name).mkdir()
-        (folder / "stream.sql").write_text(SCRIPT.format(folder=folder), encoding="utf-8")
-        times = pa.array([0] * keys, pa.timestamp("us", "UTC"))
-        ids = pa.array(range(keys), pa.int64())
-        pq.write_table(pa.table({"k": ids, "at": times, "rate": ids}), folder / "rates/0.parquet")
+        super().__init__(folder, keys)
+        self.started = 0
+        (folder / "stream.sql").write_text(";\n".join(self.statements), encoding="utf-8")
 
     def start(self) -> subprocess.Popen[bytes]:
         """One more driver."""
@@ -71,50 +53,6 @@ class Run:
     def says(self, text: str) -> None:
         """Wait until the driver that was started last says so."""
         wait(lambda: text in self.log(self.started).read_text(errors="replace"))
-
-    def feed(self) -> int:
-        """One more file of orders; the number of its micro-batch."""
-        number, self.fed = self.fed, self.fed + 1
-        ids = pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())
-        keys = pa.array([id_ * 7919 % self.keys for id_ in range(number * ROWS, (number + 1) * ROWS)], pa.int64())
-        times = pa.array([number * 1_000_000 + 5] * ROWS, pa.timestamp("us", "UTC"))
-        draft = self.folder / f"orders/.{number}"
-        pq.write_table(pa.table({"id": ids, "k": keys, "ts": times}), draft)
-        draft.rename(self.folder / f"orders/{number:05}.parquet")
-        return number
-
-    def committed(self, number: int) -> None:
-        """Wait until a micro-batch was committed."""
-        wait((self.folder / "checkpoint/commits" / str(number)).exists)
-
-    def wrong(self) -> int:
-        """How many rows are missing, too many, or wrong: each has the rate of its key."""
-        import duckdb
-
-        written = ", ".join(f"'{path}'" for path in self._written())
-        query = f"""
-            SELECT count(*) FILTER (WHERE found.rate IS DISTINCT FROM wanted.rate), count(found.id)
-            FROM (SELECT id, rate FROM read_parquet([{written}])) AS found
-            FULL JOIN (SELECT id, k AS rate FROM '{self.folder}/orders/*.parquet') AS wanted USING (id)"""
-        with duckdb.connect() as connection:
-            row = connection.execute(query).fetchone()
-        assert row is not None
-        return int(row[0]) + abs(int(row[1]) - self.fed * ROWS)
-
-    def _written(self) -> set[str]:
-        """The files that Spark's log of the table lists: others are of micro-batches that were not committed."""
-        logs = [path for path in (self.folder / "joined/_spark_metadata").iterdir() if path.name[0].isdigit()]
-        lines = [line for path in logs for line in path.read_text().splitlines()[1:]]
-        return {json.loads(line)["path"].removeprefix("file://") for line in lines}
-
-
-def wait(is_so: Callable[[], bool]) -> None:
-    """Look until it is so."""
-    ends = time.monotonic() + _MOST_SECONDS
-    while not is_so():
-        if time.monotonic() > ends:
-            raise TimeoutError
-        time.sleep(_LOOK_SECONDS)
 
 
 def kill(driver: subprocess.Popen[bytes]) -> None:
@@ -166,7 +104,7 @@ def main(
         p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
         table.add_row(name, f"{statistics.median(ordered):.1f}", f"{p95:.1f}", f"{ordered[-1]:.1f}", str(len(ordered)))
     console.print(table)
-    console.print(f"{run.fed * ROWS:,} rows, {wrong} of them missing, doubled or wrong")
+    console.print(f"{run.fed * run.rows:,} rows, {wrong} of them missing, doubled or wrong")
 
 
 if __name__ == "__main__":

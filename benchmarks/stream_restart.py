@@ -92,13 +92,13 @@ def measure_restart(
         again: ends a session and begins another one, with new workers.
     """
     source, inputs = make(case, data), Inputs(folder / "left", folder / "right")
-    first = min(BEFORE, case.files - BEHIND)
+    first, kept = min(BEFORE, case.files - BEHIND), folder / "checkpoint/changelog"
     try:
         offer(source, inputs, 0, first)
-        before = run_available(StreamWays(spark, inputs).frame(OURS), folder, PARQUET)
+        before = run_available(StreamWays(spark, inputs, None, kept).frame(OURS), folder, PARQUET)
         spark = again(spark)
         offer(source, inputs, first, first + BEHIND)
-        behind = run_available(StreamWays(spark, inputs).frame(OURS), folder, PARQUET)
+        behind = run_available(StreamWays(spark, inputs, None, kept).frame(OURS), folder, PARQUET)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     counted, restored = counters(before[-1]), counters(behind[0])

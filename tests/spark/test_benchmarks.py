@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from benchmarks import as_of_stream, deduplicate_stream, window_aggregate
+from benchmarks import as_of_stream, deduplicate_stream, rescale, window_aggregate
 from benchmarks.as_of_join import Plan, run
 from benchmarks.data import CASES
+from benchmarks.live_join import JoinFiles
 from benchmarks.stream_data import SMALL
 from benchmarks.window_aggregate import Part
 from benchmarks.window_aggregate_spill import BEYOND, SESSIONS, TUMBLING, cells, measure_spill
@@ -33,7 +34,7 @@ def test_the_live_join_gives_the_answer_of_the_bounded_one(spark: SparkSession, 
     case = replace(SMALL.scaled(10), batches=3)
     results, _ = as_of_stream.run(spark, as_of_stream.Plan((case,), 1, tmp_path), Console(quiet=True))
     assert [found.note for found in results.ways.values() if found.note] == []
-    assert len(results.ways) == 4
+    assert len(results.ways) == len(as_of_stream.WAYS[case.name])
     assert results.ways[case.name, as_of_stream.OURS].state_rows > 0
 
 
@@ -62,3 +63,12 @@ def test_spilled_windows_give_the_rows_of_those_in_memory() -> None:
     runs = measure_spill(limit=200)
     assert [line[-1] for line in cells(runs)] == ["", "equal", "", "", "equal", ""]
     assert all(runs[windows, BEYOND].spilled_rows > 0 for windows in (SESSIONS, TUMBLING))
+
+
+@pytest.mark.parametrize("backend", rescale.BACKENDS)
+def test_tasks_that_move_lose_no_row(spark: SparkSession, tmp_path: Path, backend: str) -> None:
+    try:
+        found = rescale.measure(spark, backend, JoinFiles(tmp_path, keys=500, rows=100), 1, Console(quiet=True))
+    finally:
+        spark.conf.unset("sqlx.state_backend")
+    assert (list(found.pauses), found.wrong) == (["2 to 16", "16 to 2"], 0)
