@@ -32,7 +32,7 @@ def _writes(text: str) -> bool:
 
 
 def stands_in(name: str, sql: str) -> bool:
-    """Whether a relation's name is in a query: not as the beginning of a longer one, an alias, or what qualifies a column.
+    """Whether a query reads a relation: its name is more there than part of a longer one, an alias, or a qualifier.
 
     >>> stands_in("r", "SELECT r.v FROM (SELECT v FROM x) AS `r`"), stands_in("r", "SELECT r.v FROM `r`")
     (False, True)
