@@ -166,6 +166,8 @@ def _nulls_first(codes: NDArray[np.int64], values: pa.Array) -> NDArray[np.int64
 def _codes_of_values(values: pa.Array) -> NDArray[np.int64]:
     """Codes of strings, binary, decimals: the distinct values are sorted, not the rows."""
     encoded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+    if len(encoded.dictionary) == 1 and not encoded.null_count:  # the rows of one file
+        return np.ones(len(encoded), np.int64)
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     ranks = np.zeros(len(order) + 1, np.int64)
     ranks[order] = np.arange(1, len(order) + 1)

@@ -26,6 +26,9 @@ FORMAT: Final = 2
 _MAGIC: Final = b"SQLXSG"
 _HEADER: Final = struct.Struct(">6sHIQI")  # magic, format, length of description, length of tables, checksum of both
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+_PLAIN: Final = pa.ipc.IpcWriteOptions()
+#: Of smaller tables compression takes ten times as long as writing them, and saves less than a block of a disk.
+_WORTH_COMPRESSING_BYTES: Final = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,8 @@ def unseal(data: bytes, position: int, place: str) -> tuple[Stamp, Segment]:
 
 def _table_bytes(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
+    options = _COMPRESSED if table.nbytes >= _WORTH_COMPRESSING_BYTES else _PLAIN
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue()
 
