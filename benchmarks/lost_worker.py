@@ -46,6 +46,7 @@ class Kill:
         stall_s: from the kill to the next commit.
         detected_s: from the kill until Spark knew.
         lost: tasks of the worker that was killed.
+        unasked: tasks that were restored in the micro-batches before it, when nothing was lost.
         restored: tasks that were restored after it.
         moved: tasks that left another worker.
         taken: tasks that the worker has, some micro-batches later, which was added then.
@@ -55,6 +56,7 @@ class Kill:
     stall_s: float
     detected_s: float
     lost: int
+    unasked: int
     restored: int
     moved: int
     taken: int
@@ -81,7 +83,9 @@ class Run:
 
     def kill_one(self, chance: random.Random) -> Kill:
         """Kill a worker in the middle of a micro-batch, see the query go on, and add another one."""
+        first = self.last_commit()
         usual = statistics.median(self.answer_one_more() for _ in range(_NORMAL))
+        unasked = self.restored_after(first)
         before = self.executor_of_each_task()
         victim = self.alive.pop(chance.randrange(len(self.alive)))
         gone = self.executor_on(victim)
@@ -101,7 +105,7 @@ class Run:
         taken = self.add_one()
         lost = [task for task, executor in before.items() if executor == gone]
         moved = [task for task, executor in before.items() if task not in lost and after[task] != executor]
-        return Kill(usual, stall, detected, len(lost), restored, len(moved), taken)
+        return Kill(usual, stall, detected, len(lost), unasked, restored, len(moved), taken)
 
     def add_one(self) -> int:
         """One more worker; how many tasks it has after some micro-batches."""
@@ -171,6 +175,7 @@ def table(kills: list[Kill]) -> Table:
     shown.add_row("from the kill to the next commit, s", *cells([one.stall_s for one in kills]))
     shown.add_row("that without Spark's own, in usual micro-batches (at most 2)", *cells([one.over for one in kills]))
     shown.add_row("tasks of the worker", *cells([one.lost for one in kills]))
+    shown.add_row("tasks restored in three micro-batches before (0)", *cells([one.unasked for one in kills]))
     shown.add_row("tasks restored beyond those (0)", *cells([max(0, one.restored - one.lost) for one in kills]))
     shown.add_row("tasks that left another worker (0)", *cells([one.moved for one in kills]))
     shown.add_row("tasks that the added worker took", *cells([one.taken for one in kills]))

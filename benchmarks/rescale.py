@@ -68,6 +68,7 @@ def measure(spark: SparkSession, backend: str, files: JoinFiles, times: int, con
             console.print(f"{backend}, {way}: {found.stalls[way][-1]:.1f} s, {found.pauses[way][-1]:.1f} of pause")
     spark.sql("STOP STREAMING QUERY joined")
     found.wrong = files.wrong()
+    spark.sql("DROP TABLE joined")
     return found
 
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 _LOCAL = "local[*]"
 _OF_THE_DRIVER = {"spark.sql.execution.arrow.pyspark.enabled": "true", "spark.ui.showConsoleProgress": "false"}
-#: A file system may say that a task is better off on another host. There is none, and after a wait nobody asks again.
-_OF_ONE_MACHINE = {"spark.locality.wait": "0s"}
+#: How long a task waits for the place where it is better off. On one machine a file system may name another host: there
+#: is none, and after the wait nobody asks again. On a cluster a live task's state is in the memory of one executor, and
+#: so long it waits behind others there; with Spark's 3 s so do tasks whose executor is gone, and a new one gets none.
+_WAIT, _WAIT_HERE, _WAIT_ON_CLUSTERS = "spark.locality.wait", "0s", "500ms"
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
 
@@ -42,9 +44,9 @@ def session(app: str, master: str | None, conf: Mapping[str, str], warehouse: st
         use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    defaults = {**DEFAULTS, **_OF_THE_DRIVER, "spark.app.name": app, "spark.master": _LOCAL, **(submitted or {})}
-    defaults |= {} if master is None else {"spark.master": master}
-    defaults |= _OF_ONE_MACHINE if defaults["spark.master"].startswith("local") else {}
+    own = {**DEFAULTS, **_OF_THE_DRIVER, "spark.app.name": app, "spark.master": _LOCAL}
+    defaults = {**own, **(submitted or {}), **({} if master is None else {"spark.master": master})}
+    defaults.setdefault(_WAIT, _WAIT_HERE if defaults["spark.master"].startswith("local") else _WAIT_ON_CLUSTERS)
     settings = {**defaults, **_warehouse(warehouse), **conf}
     settings |= connector_conf(settings)
     settings.pop(CONF, None)  # Spark would warn of a setting that is not its own

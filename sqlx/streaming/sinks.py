@@ -22,6 +22,7 @@ from udtf.engine.java import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from sqlx.spark.stream import LiveQuery
 
@@ -296,11 +297,14 @@ def last_logged(spark: SparkSession, location: str) -> int:
     return last_number(folder_of(spark, location).names(SINK_LOG))
 
 
-def log_until(spark: SparkSession, location: str, file_format: Any, batch_id: int) -> None:
-    """Note micro-batches without rows in the log of a table, up to one that is finished; where there is a log."""
+def log_until(spark: SparkSession, location: str, file_format: Any, schema: StructType, batch_id: int) -> None:
+    """Note micro-batches without rows in the log of a table, up to one that is finished; where there is a log.
+
+    Each is a file without rows; it has the columns of the table, since not all readers ask for them by name.
+    """
     last = last_logged(spark, location)
     if 0 <= last < batch_id:
-        nothing = spark.range(0)
+        nothing = spark.createDataFrame([], schema)
         for number in range(last + 1, batch_id + 1):
             FileSink(location, file_format).write(number, nothing)
 

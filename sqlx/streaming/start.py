@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
     from catalog.entries import Column
     from sqlx.spark.stream import LateOutput, LiveQuery
@@ -105,7 +106,7 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
         table.create(lates[0].schema, files.format, owner, location=location)
     is_kept = keeps_batches(files.format)
     if checkpoint is not None and not is_kept:
-        log_until(starter.spark, table.location, files.file_format, checkpoint.last_batch)
+        log_until(starter.spark, table.location, files.file_format, lates[0].schema, checkpoint.last_batch)
     to = (
         TableSink(table, transactions_of(table, files.format))
         if is_kept
@@ -419,7 +420,7 @@ class Starter:
                 self.notes.append(EDITED.format(name=self.name.shown))
                 if further := further_columns(stored, wanted):
                     self.notes.append(FURTHER.format(names=", ".join(f"`{name}`" for name in further)))
-            self._log_what_was_moved(checkpoint, stored.location)
+            self._log_what_was_moved(checkpoint, stored.location, live.frame.schema)
         self.location = wanted.location
         return checkpoint
 
@@ -440,10 +441,10 @@ class Starter:
         if self.sink.kind != "plain" and self.table.exists:
             self.table.add_columns(columns_of(live.frame.schema)[len(self.table.columns) :])
 
-    def _log_what_was_moved(self, checkpoint: Checkpoint, location: str) -> None:
+    def _log_what_was_moved(self, checkpoint: Checkpoint, location: str, schema: StructType) -> None:
         """A micro-batch that moved state wrote no rows, and Spark's log of files wants to hear of every number."""
         if self.sink.file_format is not None and not self.is_upsert and not is_remote(self.spark):
-            log_until(self.spark, location, self.sink.file_format, checkpoint.last_batch)
+            log_until(self.spark, location, self.sink.file_format, schema, checkpoint.last_batch)
 
     def _left_nothing(self, checkpoint: Checkpoint, stored: Identity) -> bool:
         """Whether the query before failed in its first micro-batch: the corrected one may begin in its place."""

@@ -28,10 +28,15 @@ _AHEAD, _BEHIND = 6, 8
 
 
 class Inputs:
-    """Writes the files, and knows the answers."""
+    """Writes the files, and knows the answers.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.files = folder, 0
+    Args:
+        folder: where they are.
+        behind: by how many files an order looks back: one input may get ahead of the other by fewer.
+    """
+
+    def __init__(self, folder: Path, behind: int) -> None:
+        self.folder, self.files, self.behind = folder, 0, behind
         self.answers: list[tuple[int, int | None]] = []
         self.random = random.Random(_SEED)
         for name in ("orders", "rates"):
@@ -46,9 +51,9 @@ class Inputs:
         orders = []
         for n in range(_ORDERS):
             k, step = self.random.randrange(_KEYS + 1), self.random.randrange(_RATES)  # the last key has no rates
-            orders.append((number * _ORDERS + n, k, self._time(number - _BEHIND, step, _RATES) + 1))
-            known = number >= _BEHIND and k < _KEYS
-            self.answers.append((orders[-1][0], self._rate(number - _BEHIND, k, step) if known else None))
+            orders.append((number * _ORDERS + n, k, self._time(number - self.behind, step, _RATES) + 1))
+            known = number >= self.behind and k < _KEYS
+            self.answers.append((orders[-1][0], self._rate(number - self.behind, k, step) if known else None))
         self._write("orders", orders, ("id", "k", "ts"))
         self.files += 1
 
@@ -98,7 +103,7 @@ def live_and_die(driver: Driver, inputs: Inputs, chance: random.Random, kills: l
 
 
 def feed(inputs: Inputs) -> None:
-    while inputs.files < finished(inputs.folder) + _AHEAD:
+    while inputs.files < finished(inputs.folder) + min(_AHEAD, inputs.behind):
         inputs.add()
 
 
@@ -122,7 +127,7 @@ def _clean_session() -> None:
 )
 def test_no_kill_loses_or_doubles_a_row(tmp_path: Path, most: int, place: tuple[str, ...]) -> None:
     chance, kills = random.Random(_SEED), list[str]()
-    inputs = Inputs(tmp_path)
+    inputs = Inputs(tmp_path, min(_BEHIND, most + 1))
     feed(inputs)
     while len(kills) < most:
         driver = Driver(tmp_path, *place)
@@ -130,7 +135,7 @@ def test_no_kill_loses_or_doubles_a_row(tmp_path: Path, most: int, place: tuple[
             live_and_die(driver, inputs, chance, kills)
         finally:
             driver.kill()
-    while inputs.files < 2 * _BEHIND:
+    while inputs.files < 2 * inputs.behind:
         inputs.add()
     last = Driver(tmp_path, "now", *place)
     try:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -137,6 +138,8 @@ def test_files_know_of_all_micro_batches_however_often_state_moves(recorded: Spa
         order_in_each(recorded, hour)
     recorded.sql(text)
     assert len(rows(recorded, "rs_moved")) == 6 * 8
+    files = [path for path in (warehouse(recorded) / "rs_moved").iterdir() if path.suffix == ".parquet"]
+    assert {tuple(pq.read_schema(path).names) for path in files} == {("id", "rate")}  # those without rows, too
 
 
 @pytest.mark.full
