@@ -5,23 +5,22 @@ Orders come file by file; each key has one rate from long ago, so that every ans
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-SOURCES: Final = """
+from tests.harness.killing import listed_files
+
+SCRIPT: Final = """
 CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP)
   USING parquet OPTIONS (path '{folder}/orders', maxFilesPerTrigger '1') TIMESTAMP BY ts;
 CREATE TEMPORARY VERSIONED TABLE rates (k BIGINT, at TIMESTAMP, rate BIGINT)
   USING parquet OPTIONS (path '{folder}/rates') KEYS (k) TIMESTAMP BY at;
-"""
-QUERY: Final = """
 CREATE STREAMING TABLE joined USING parquet OPTIONS (path '{folder}/joined') CHECKPOINT '{folder}/checkpoint' AS
 SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k;
 """
@@ -50,14 +49,13 @@ class JoinFiles:
     @property
     def statements(self) -> list[str]:
         """What defines the sources and starts the query."""
-        return [one.strip() for one in (SOURCES + QUERY).format(folder=self.folder).split(";") if one.strip()]
+        return [one.strip() for one in SCRIPT.format(folder=self.folder).split(";") if one.strip()]
 
     def feed(self) -> int:
         """One more file of orders; the number of its micro-batch where each has one file."""
         number, self.fed = self.fed, self.fed + 1
-        ids = pa.array(range(number * self.rows, (number + 1) * self.rows), pa.int64())
-        spread = pc.multiply(ids, _PRIME)  # type: ignore[attr-defined]
-        keys = pc.subtract(spread, pc.multiply(pc.divide(spread, self.keys), self.keys))  # type: ignore[attr-defined]
+        ids = np.arange(number * self.rows, (number + 1) * self.rows)
+        keys = ids * _PRIME % self.keys
         times = pa.array([number * 1_000_000 + 5] * self.rows, pa.timestamp("us", "UTC"))
         draft = self.folder / f"orders/.{number}"
         pq.write_table(pa.table({"id": ids, "k": keys, "ts": times}), draft)
@@ -72,7 +70,7 @@ class JoinFiles:
         """How many rows are missing, too many, or wrong: each has the rate of its key."""
         import duckdb
 
-        written = ", ".join(f"'{path}'" for path in self._written())
+        written = ", ".join(f"'{path}'" for path in listed_files(self.folder / "joined"))
         query = f"""
             SELECT count(*) FILTER (WHERE found.rate IS DISTINCT FROM wanted.rate), count(found.id)
             FROM (SELECT id, rate FROM read_parquet([{written}])) AS found
@@ -81,12 +79,6 @@ class JoinFiles:
             row = connection.execute(query).fetchone()
         assert row is not None
         return int(row[0]) + abs(int(row[1]) - self.fed * self.rows)
-
-    def _written(self) -> set[str]:
-        """The files that Spark's log of the table lists: others are of micro-batches that were not committed."""
-        logs = [path for path in (self.folder / "joined/_spark_metadata").iterdir() if path.name[0].isdigit()]
-        lines = [line for path in logs for line in path.read_text().splitlines()[1:]]
-        return {json.loads(line)["path"].removeprefix("file://") for line in lines}
 
 
 def wait(is_so: Callable[[], bool]) -> None:

@@ -23,6 +23,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.live_join import JoinFiles, wait
 from tests.harness.standalone import Cluster, cluster_of
 
@@ -165,9 +166,7 @@ def table(kills: list[Kill]) -> Table:
     """What was measured, and what it should be."""
 
     def cells(values: list[float]) -> list[str]:
-        ordered = sorted(values)
-        p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-        return [f"{value:.2f}" for value in (statistics.median(ordered), p95, ordered[-1])]
+        return [f"{value:.2f}" for value in report.spread_of(values)]
 
     shown = Table("of each kill", "median", "p95", "most")
     shown.add_row("a usual micro-batch before, s", *cells([one.usual_s for one in kills]))

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import statistics
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -58,6 +59,16 @@ class Bar:
 def ratio(name: str, above: float | None, below: float | None, bar: float) -> Bar:
     """A bar on the quotient of two times."""
     return Bar(name, above / below if above and below else None, bar)
+
+
+def spread_of(values: Iterable[float]) -> tuple[float, float, float]:
+    """The median, what 95 % are not above, and the most.
+
+    >>> spread_of([3.0, 1.0, 2.0])
+    (2.0, 3.0, 3.0)
+    """
+    ordered = sorted(values)
+    return statistics.median(ordered), ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))], ordered[-1]
 
 
 HEADER = ("case", "way", "seconds", "all runs", "CPU s", "others", "rows/s", "times floor", "peak GB", "answer")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import report
 from benchmarks.live_join import JoinFiles, wait
 
 
@@ -100,9 +100,7 @@ def main(
         wrong = run.wrong()
     table = Table("from the kill to the first new row committed", "median s", "p95 s", "most s", "kills")
     for name, seconds in (("another driver stands by", standby), ("started anew", cold)):
-        ordered = sorted(seconds)
-        p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-        table.add_row(name, f"{statistics.median(ordered):.1f}", f"{p95:.1f}", f"{ordered[-1]:.1f}", str(len(ordered)))
+        table.add_row(name, *(f"{value:.1f}" for value in report.spread_of(seconds)), str(len(seconds)))
     console.print(table)
     console.print(f"{run.fed * run.rows:,} rows, {wrong} of them missing, doubled or wrong")
 
