@@ -37,7 +37,7 @@ def ints_of(column: pa.Array) -> NDArray[np.int64] | None:
     """The values as int64 where the type is one in disguise (ints, date, timestamp, bool), anything at NULLs."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
+        column = (column if kind.unit == "us" else column.cast(pa.timestamp("us", kind.tz))).view(pa.int64())
     elif pa.types.is_date32(kind):
         column = column.view(pa.int32())
     elif pa.types.is_boolean(kind):

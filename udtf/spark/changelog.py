@@ -109,11 +109,13 @@ def follow_tasks(
 
 
 def _hold(held: HeldBlobs, tasks: int, batches: Iterable[pa.RecordBatch]) -> None:
+    from udtf.stream.blobs import bytes_at
+
     task_of = {slot: task for task, slot in enumerate(slots(tasks))}
     for batch in batches:
         *columns, blobs = batch.columns
         for row, (slot, side, partition, number) in enumerate(zip(*(one.to_pylist() for one in columns), strict=True)):
-            held.add(task_of[slot], (side, partition, number), blobs[row].as_buffer())
+            held.add(task_of[slot], (side, partition, number), bytes_at(blobs, row))
 
 
 def _number() -> int:

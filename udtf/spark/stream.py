@@ -168,9 +168,10 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
 def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One partition of the fat frame, in a worker."""
     from udtf.spark.batch import in_utc
-    from udtf.stream.blobs import from_blob
+    from udtf.stream.blobs import bytes_at, from_blob
 
     freeze_loaded_modules()
     for batch in batches:
-        for blob in batch.column(0):
-            yield from in_utc(from_blob(blob.as_buffer()).select(names)).to_batches()
+        blobs = batch.column(0)
+        for row in range(len(blobs)):
+            yield from in_utc(from_blob(bytes_at(blobs, row)).select(names)).to_batches()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Answer:
         """What it takes to keep."""
         return len(self.segment) + self.emitted_bytes
 
-    @property
+    @cached_property
     def emitted_bytes(self) -> int:
         """What the rows take that it sends out."""
         return int(sum(table.nbytes for table in (self.emission.rows, *self.emission.late)))

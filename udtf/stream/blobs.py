@@ -104,6 +104,14 @@ def from_blob(blob: bytes | pa.Buffer) -> pa.Table:
         return reader.read_all()
 
 
+def bytes_at(blobs: pa.BinaryArray | pa.LargeBinaryArray, row: int) -> pa.Buffer:
+    """The bytes of one of them where they are; as a scalar they would be copied."""
+    _, ends, data = blobs.buffers()
+    width = np.int64 if pa.types.is_large_binary(blobs.type) else np.int32  # as Spark's settings have it
+    start, end = np.frombuffer(ends, width)[blobs.offset + row : blobs.offset + row + 2].tolist()
+    return data.slice(start, end - start)
+
+
 def to_blobs(table: pa.Table, most_bytes: int = MOST_BLOB_BYTES) -> Iterator[bytes]:
     """A table as blobs of at most about `most_bytes`; none for an empty one."""
     pieces = max(1, -(-table.nbytes // most_bytes))

@@ -57,8 +57,9 @@ class OperatorFolder:
         """
         if self.batch == 0:
             return
-        found = [path for _, path in batches_in(self.folder) if path.name.startswith(f"{self.batch - 1}.")]
-        wanted = min((_read(path, self.place)["partitions"] for path in found), default=1)
+        found = [name for batch, name in _batches_in(self.folder) if batch == self.batch - 1]
+        parts = (_read(self.folder / _BATCHES / name, self.place)["partitions"] for name in found)
+        wanted = min(parts, default=1)
         if len(found) < wanted:
             raise StateError.missing_batch(self.place, self.batch - 1, str(self.folder))
 
@@ -86,9 +87,9 @@ class OperatorFolder:
             StateError: `STATE.CANNOT_WRITE`.
         """
         _write(self.folder / _BATCHES / f"{self.batch}.{number}", {"partitions": partitions}, self.place)
-        for batch, path in batches_in(self.folder):
+        for batch, name in _batches_in(self.folder):
             if batch < self.batch - _KEPT_BATCHES:
-                path.unlink(missing_ok=True)
+                (self.folder / _BATCHES / name).unlink(missing_ok=True)
 
 
 class _Name(NamedTuple):
@@ -198,13 +199,13 @@ def _names(folder: Path) -> list[_Name]:
         return []
 
 
-def batches_in(folder: Path) -> list[tuple[int, Path]]:
-    """The micro-batches of which it is told who ran them: their numbers, and the files that tell it."""
+def _batches_in(folder: Path) -> list[tuple[int, str]]:
+    """The micro-batches of which it is told who ran them: their numbers, and the names of the files that tell it."""
     try:
         names = os.listdir(folder / _BATCHES)
     except FileNotFoundError:
         return []
-    return [(int(name.partition(".")[0]), folder / _BATCHES / name) for name in sorted(names) if name[0].isdigit()]
+    return [(int(name.partition(".")[0]), name) for name in names if name[0].isdigit()]
 
 
 def tasks_in(folder: Path) -> list[int]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from udtf.spark.tasks import murmur3, slots
 from udtf.stream import blobs
-from udtf.stream.blobs import pack, to_blobs, unpack
+from udtf.stream.blobs import bytes_at, pack, to_blobs, unpack
 from udtf.stream.interleave import interleave, order_codes
 
 TIME = st.one_of(st.none(), st.integers(-3, 6))
@@ -120,6 +120,15 @@ def test_large_emissions_are_several_blobs() -> None:
     assert len(packed) == 8
     assert unpack(packed, data.schema).equals(data)
     assert list(to_blobs(data.slice(0, 0))) == []
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
+def test_bytes_are_read_where_they_are(kind: pa.DataType) -> None:
+    column = pa.array([b"first", b"", b"\x00second", b"last"], kind)
+    for part in (column, column.slice(1, 2), column.slice(3)):
+        assert [bytes_at(part, row).to_pybytes() for row in range(len(part))] == part.to_pylist()
+    data = column.buffers()[2]
+    assert bytes_at(column, 2).address == data.address + 5, "a copy"
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 16, 64])

@@ -9,6 +9,7 @@ Source: semantics.md 2, 4, 6, 7, A, B, C; docs/design/20261121_streaming_state.m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,10 +62,17 @@ _ALL_LEFT = "all_left"
 _OWN = ("__wait_time", "__wait_known", "__wait_bytes")
 
 
+@lru_cache(maxsize=64)
 def waiting_schema(config: AsOfJoinConfig, left: pa.Schema) -> pa.Schema:
     """Of rows that wait, as segments hold them."""
     names = dict.fromkeys([f"__k{number}" for number in range(config.n_keys)] + ["__hash", *config.left_columns])
     return pa.schema([*(left.field(name) for name in names), *(pa.field(name, pa.int64()) for name in _OWN)])
+
+
+@lru_cache(maxsize=64)
+def _nothing_waits(schema: pa.Schema) -> pa.Table:
+    """Made once: a join without a grace period asks for it in every micro-batch of every task."""
+    return schema.empty_table()
 
 
 @dataclass
@@ -174,7 +182,7 @@ class LeftBatch:
         rows, config = pa.array(self.staying), self._config
         schema = waiting_schema(config, self._table.schema)
         if not len(rows):
-            return schema.empty_table()
+            return _nothing_waits(schema)
         names = schema.names[: -len(_OWN)]
         columns = [one_chunk(self._table[name]).take(rows) for name in names]
         counted = [one_chunk(self._table[name]).take(rows) for name in config.left_columns]
@@ -242,6 +250,7 @@ def _both(mine: NDArray[np.int64], released: pa.Table, name: str) -> NDArray[np.
 # A micro-batch of table rows: which are accepted, and the shape in which versions are kept.
 
 
+@lru_cache(maxsize=64)
 def versions_schema(config: AsOfJoinConfig, right: pa.Schema) -> pa.Schema:
     """Of versions as segments hold them, see `StreamVersions`."""
     fields = [pa.field(f"__k{number}", right.field(f"__k{number}").type) for number in range(config.n_keys)]
