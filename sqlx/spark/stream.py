@@ -659,19 +659,9 @@ class StreamLowering:
         is_read = self._feeds_another(node) or (self._is_followed and updates_in(node) is not None)
         return sum(1 for c in node.inputs[0].columns if is_order(c.name)) if is_read else 0
 
-    def _idle_ms(self, node: Operator) -> int | None:
-        """Of IDLE TIMEOUT.
-
-        Raises:
-            UnsupportedError: another operator reads the result: rows that no row has caused have no place in its order.
-        """
-        idle_us = node.idle_us
-        if idle_us is not None and self._feeds_another(node):
-            raise UnsupportedError("EMIT.IDLE_INNER", self.plan.text, node.place("IDLE TIMEOUT"))
-        return None if idle_us is None else max(1, idle_us // 1000)
-
     def _spec(self, node: Operator) -> StreamSpec:
-        emit_order, idle_ms = self._emit_order(node), self._idle_ms(node)
+        emit_order = self._emit_order(node)
+        idle_ms = None if node.idle_us is None else max(1, node.idle_us // 1000)
         tables = _kept_tables(node)
         is_one_table = node.keeps_table and len(node.inputs) == 1
         times: tuple[str, ...] = ("__time",) if is_one_table else ("__event_time", "__time")

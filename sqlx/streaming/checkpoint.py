@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: The number of what a checkpoint of ours looks like: this file, and the state that Spark keeps for our operators.
-FORMAT = 4
+FORMAT = 5
 
 
 def usual_checkpoint(spark: SparkSession, name: TableName) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -15,13 +14,9 @@ from sqlx.errors import TemporalSqlError
 from sqlx.plan.nodes import Aggregation
 from sqlx.replay.driver import ReplayDriver
 from sqlx.spark.aggregates import strategy_of
-from sqlx.spark.stream import Keeping, StreamLowering
 from tests.errors.query_test import error_of
 from tests.harness.fake_binder import compiled
 from tests.harness.refusals import check_refusals
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CASES = Path(__file__).with_name("emit.txt")
 CLICKS = "CREATE STREAM clicks (k STRING, n BIGINT, ts TIMESTAMP) TIMESTAMP BY ts;"
@@ -86,12 +81,3 @@ def test_a_strategy_that_cannot_run_a_query_says_why(tail: str, wanted: str | No
         strategy_of(node, text, wanted)
     assert refused.value.getCondition() == condition
     assert words in refused.value.getMessage()
-
-
-def test_an_idle_timeout_inside_a_query_is_refused_on_spark() -> None:
-    inner = "SELECT k, id FROM clicks GROUP BY k, id, window(ts, '1 hour') EMIT FINAL IDLE TIMEOUT INTERVAL '1' MINUTE"
-    plan = compiled(f"SELECT k, count(*) AS n FROM ({inner}) GROUP BY k", streaming=True)
-    lowering = StreamLowering(plan, cast("SparkSession", None), {}, Keeping(1), None)
-    with pytest.raises(TemporalSqlError, match=r"(?s)IDLE TIMEOUT gives out rows.*\^{12}") as refused:
-        lowering._idle_ms(plan.operators()[0])
-    assert refused.value.getCondition() == "EMIT.IDLE_INNER"

@@ -295,7 +295,7 @@ def test_what_is_idle_closes_in_order(case, spill_beyond):
     by_row.on_batch([Row("L", key, time, payload, event_time=time) for key, time, payload in rows])
     table = table_of(config, types, rows, "exact")
     stream.on_batch([table])
-    expected, found = by_row.close_idle(), stream.close_idle()
+    expected, found = by_row.close_idle(), stream.close_idle(table.slice(0, 0))
     answers = [(time, *map(plain, values)) for _, time, values in expected.rows]
     assert list(answers_of(config, found.rows, with_order=False)) == (answers if config.is_final else [])
     assert found.metrics["idle_closed"] == expected.metrics.get("idle_closed", 0)

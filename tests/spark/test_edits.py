@@ -34,7 +34,7 @@ def recorded(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("DROP STREAM ed_orders")
     spark.sql("DROP VERSIONED TABLE ed_rates")
     house = warehouse(spark)
-    for name in ("ed_rows", "ed_noop"):
+    for name in ("ed_rows", "ed_noop", "ed_late"):
         spark.sql(f"DROP TABLE IF EXISTS {name}")
         for leftover in (house / name, house / "_checkpoints" / name):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -168,9 +168,10 @@ OTHERS = {
             f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL BUFFER MAX 1000 ROWS WHEN FULL FAIL",
             f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL BUFFER MAX 2000 ROWS WHEN FULL SPILL",
             f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE HAVING count(*) > 1 EMIT FINAL",
+            f"{WINDOWS} GRACE PERIOD INTERVAL 2 MINUTES EMIT FINAL",
+            f"{WINDOWS} EMIT FINAL",
         ],
         [
-            f"{WINDOWS} GRACE PERIOD INTERVAL 2 MINUTES EMIT FINAL",
             f"{WINDOWS.replace('n FROM', 'n, window FROM')} GRACE PERIOD INTERVAL 1 MINUTE EMIT CHANGES AS UPSERT",
             f"{WINDOWS} GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL".replace("'1 minute'", "'2 minutes'"),
         ],
@@ -206,6 +207,25 @@ def test_what_is_asked_when_a_row_leaves_may_be_another_one_tomorrow(recorded: S
     inner = f"SELECT o.id, r.rate {JOIN} GRACE PERIOD INTERVAL 1 MINUTE TOLERANCE INTERVAL 20 MINUTES"
     assert started(recorded, inner) == ""
     assert rows(recorded) == [(-2, None), (-1, None), (first, 110)]  # too far from 10:00
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("function", ["count(*)", "count(DISTINCT id)"])  # compiled, and row by row
+def test_windows_wait_shorter_or_longer_tomorrow_and_stay_closed(recorded: SparkSession, function: str) -> None:
+    def rows_of(grace: str, *times: str) -> list[tuple[Any, ...]]:
+        for time in times:
+            recorded.sql(f"INSERT INTO ed_orders VALUES ({next(NUMBERS)}, 'EUR', 1, TIMESTAMP'2026-01-01 {time}')")
+        query = f"SELECT date_format(window.start, 'mm') AS m, {function} AS n FROM ed_orders"
+        windows = f"GROUP BY window(ts, '1 minute') GRACE PERIOD INTERVAL {grace} EMIT FINAL LATE TO ed_late"
+        assert started(recorded, f"{query} {windows}") == ""
+        return rows(recorded)
+
+    assert rows_of("5 MINUTES", "10:00:10", "10:04:00") == []
+    assert rows_of("1 MINUTE", "10:03:30") == [("00", 1)]  # overdue by now; the row itself is not late
+    waiting = rows_of("10 MINUTES", "10:00:20", "10:12:00")
+    assert waiting == [("00", 1)], "a window that has closed is not given out twice"
+    assert [row.n for row in recorded.sql("SELECT count(*) AS n FROM ed_late").collect()] == [1]
+    assert rows_of("0 SECONDS", "10:03:40", "10:12:30") == [("00", 1), ("03", 1), ("04", 1)]
 
 
 @pytest.mark.parametrize("backend", ["changelog", pytest.param("store", marks=pytest.mark.full)])

@@ -226,13 +226,42 @@ def test_idle_deduplications_give_out_the_last_rows(spark: SparkSession) -> None
         spark.sql("DROP STREAM idle_clicks")
 
 
-def answered_when_idle(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
+INNER = {
+    "windows": "SELECT k, count(*) AS id, max(ts) AS ts FROM idle_orders GROUP BY k, window(ts, '1 hour')"
+    " EMIT FINAL IDLE TIMEOUT INTERVAL 1 SECOND",
+    "deduplication": "SELECT * FROM idle_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k) KEEP LAST"
+    " IDLE TIMEOUT INTERVAL 1 SECOND",
+    "join": "SELECT o.* FROM idle_orders o JOIN idle_rates r AS OF o.ts ON o.k = r.k"
+    " GRACE PERIOD INTERVAL 1 HOUR IDLE TIMEOUT INTERVAL 1 SECOND",
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("inner", INNER)
+def test_what_is_idle_goes_on_through_the_operator_that_reads_it(spark: SparkSession, inner: str) -> None:
+    spark.sql("CREATE STREAM idle_orders (id INT, k STRING, ts TIMESTAMP) TIMESTAMP BY ts")
+    spark.sql("CREATE VERSIONED TABLE idle_rates (k STRING, rate INT, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts")
+    spark.sql("INSERT INTO idle_rates VALUES ('a', 10, TIMESTAMP'2026-01-01 10:00:00')")
+    spark.sql("INSERT INTO idle_rates VALUES ('b', 20, TIMESTAMP'2026-01-01 10:00:00')")
+    spark.sql("INSERT INTO idle_orders VALUES (1, 'a', TIMESTAMP'2026-01-01 10:05:00')")
+    spark.sql("INSERT INTO idle_orders VALUES (1, 'b', TIMESTAMP'2026-01-01 10:04:00')")
+    waits = "GRACE PERIOD INTERVAL 1 HOUR IDLE TIMEOUT INTERVAL 1 SECOND"
+    try:
+        joined = f"({INNER[inner]}) o JOIN idle_rates r AS OF o.ts ON o.k = r.k {waits}"
+        found = answered_when_idle(spark, f"SELECT o.id, o.k, r.rate FROM {joined}", rows=2)
+        assert sorted(found) == [(1, "a", 10), (1, "b", 20)]
+    finally:
+        spark.sql("DROP STREAM idle_orders")
+        spark.sql("DROP VERSIONED TABLE idle_rates")
+
+
+def answered_when_idle(spark: SparkSession, query: str, rows: int = 1) -> list[tuple[Any, ...]]:
     """What a query gives out when nothing comes any more; ends by its time limit where that is nothing."""
     spark.sql(f"CREATE STREAMING TABLE idle_answers USING memory TASKS 2 AS {query}")
     (running,) = (one for one in registry(spark.sparkContext).all() if one.name == "idle_answers")
     waited = Event()
     try:
-        while not spark.table("idle_answers").count():
+        while spark.table("idle_answers").count() < rows:
             waited.wait(0.1)
         while not running.refresh().sum("idle_closed"):
             waited.wait(0.1)

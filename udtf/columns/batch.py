@@ -186,6 +186,22 @@ def ordered(left: pa.Table, causes: NDArray[np.int64], count: int) -> tuple[list
     return [*columns, pa.array(places - firsts)], [*names, f"__o{count}"]
 
 
+def uncaused(rows: pa.Table, given: pa.Table, count: int) -> pa.Table:
+    """Rows that no row has caused (IDLE TIMEOUT) with order columns: before all that has a cause, by their event times.
+
+    Args:
+        rows: in the order of emission, which stays that of equal times.
+        given: the input whose order columns the rows of others have.
+        count: how many; 0 leaves them out.
+    """
+    if not count:
+        return rows
+    time = one_chunk(rows["__event_time" if "__event_time" in rows.column_names else "__time"])
+    orders = [pa.nulls(len(rows), given.schema.field(f"__o{number}").type) for number in range(count)]
+    names = [*rows.column_names, *(f"__o{number}" for number in range(count + 1))]
+    return pa.table([*rows.columns, *orders, pa.array(micros_or(time, UNSET))], names=names)
+
+
 def table_of(columns: Sequence[Any], names: Sequence[str], rows: int) -> pa.Table:
     """A table that keeps its number of rows without columns too."""
     if names:

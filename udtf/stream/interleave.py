@@ -41,9 +41,9 @@ def is_lanes(column: pa.ChunkedArray) -> bool:
 
 
 def lanes_of(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Lane and place of each row; 0 where there is none."""
+    """Lane and place of each row; those that have none are a lane of their own, before the others."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    fields = (pc.fill_null(pc.struct_field(values, name), 0) for name in (LANE, AT))
+    fields = (pc.fill_null(pc.struct_field(values, name), -1) for name in (LANE, AT))
     lane, at = (field.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) for field in fields)
     return lane, at
 

@@ -31,6 +31,7 @@ from udtf.columns.batch import (
     refused,
     table_of,
     taken,
+    uncaused,
 )
 from udtf.columns.keys import StreamKeys
 from udtf.columns.rows import FEWEST_ROWS, Rows, check_types, grown, stored_bytes
@@ -646,7 +647,7 @@ class AsOfJoinStream:
         return StreamEmission(rows, late, metrics, delta if is_changed else None)
 
     def close_idle(self, *inputs: pa.Table) -> StreamEmission:
-        """Answer all that waits, since nothing came for a while; stream time stays. No row causes it: no order columns.
+        """Answer all that waits, since nothing came for a while; stream time stays.
 
         Args:
             inputs: both inputs without rows, for their types.
@@ -658,7 +659,7 @@ class AsOfJoinStream:
         left = LeftBatch(self.config, left_table, self._left_time)
         asked = left.ask_all(waiting)
         places = self._answer(versions, left, right, asked, np.zeros(len(asked.sources), np.int64))
-        rows = self._rows(left_table, asked, places, emit_order=0)
+        rows = uncaused(self._rows(left_table, asked, places, emit_order=0), left_table, self._emit_order)
         metrics = {**self._metrics(left, right, asked, ()), "idle_closed": len(asked.sources)}
         delta = Segment({}, {**self._numbers(), _ALL_LEFT: 1}) if len(asked.sources) else None
         return StreamEmission(rows, (), metrics, delta)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from udtf import rules
 from udtf.columns.arrays import floats_of, hashable, ints_of, lateness_of, one_chunk, presence_of
-from udtf.columns.batch import keys_of
+from udtf.columns.batch import keys_of, uncaused
 from udtf.columns.rows import fitted
 from udtf.logic import Segment, StreamEmission
 from udtf.operators.deduplicate import compiled
@@ -475,14 +475,13 @@ class DeduplicateStream:
     def close_idle(self, *inputs: pa.Table) -> StreamEmission:
         """Give out what KEEP LAST still holds: stream time moves as far as that needs.
 
-        No row causes this: the output has no order columns.
-
         Args:
             inputs: the input without rows, for its types.
         """
         (rows,) = inputs
         refs, times = self._store.complete()
         output = self._output.closed(self._with_stored(rows.select(self._stored_columns())), refs, times)
+        output = uncaused(output, rows, self._output.emit_order)
         metrics = {"idle_closed": len(refs), **self._gauges()}
         return StreamEmission(output, (), metrics, self._segment(None) if len(refs) else None)
 

@@ -117,8 +117,8 @@ class WindowAggregateConfig:
 
     @property
     def remembered(self) -> WindowAggregateConfig:
-        """What its state depends on: limits are about what is in memory."""
-        return replace(self, max_rows=None, max_bytes=None, when_full="fail")
+        """What its state depends on: limits are about what is in memory, and what has closed stays closed."""
+        return replace(self, grace_us=0, max_rows=None, max_bytes=None, when_full="fail")
 
     def to_json(self) -> str:
         """As text."""

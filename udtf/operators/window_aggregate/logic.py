@@ -17,6 +17,7 @@ from udtf.metrics import Metrics
 from udtf.operators.window_aggregate import rules
 from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.record import Change, Key, Row, Update, canonical_key, order_key
+from udtf.rules import UNSET
 from udtf.state.buffer import bytes_of
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros, StreamTime
@@ -412,12 +413,18 @@ class WindowAggregateLogic:
         self.config = config
         self.metrics = Metrics()
         self._stream_time = StreamTime()
+        self._closed_us: Micros = UNSET  # what is closed by a number below it has closed, by whichever grace period
         self._open = OpenWindows(config, evaluate)
         self._open.aggregates.new()  # so that a function that is not known fails now
         self._placement = _placement(config, self._open)
         has_limit = (config.max_rows, config.max_bytes) != (None, None)
         self._can_be_full = config.is_final and config.when_full == "fail" and has_limit
         self._emission = Emission()
+
+    @property
+    def stream_time(self) -> Micros | None:
+        """The greatest time so far."""
+        return self._stream_time.now_us
 
     def on_batch(self, rows: Sequence[Row]) -> Emission:
         """Take rows in arrival order.
@@ -457,6 +464,7 @@ class WindowAggregateLogic:
             "windows": self._open.state(),
             "placement": self._placement.state(),
             "stream_time": self._stream_time.snapshot(),
+            "closed": self._closed_us,
             "metrics": self.metrics.snapshot(),
         }
         return seal(self.config.name, state)
@@ -467,6 +475,7 @@ class WindowAggregateLogic:
         self._open.restore_state(parts["windows"])
         self._placement.restore_state(parts["placement"])
         self._stream_time.restore(parts["stream_time"])
+        self._closed_us = parts["closed"]
         self.metrics = Metrics(parts["metrics"])
 
     def _on_row(self, row: Row) -> None:
@@ -496,10 +505,11 @@ class WindowAggregateLogic:
 
     def _bound_us(self, now_us: Micros) -> Micros:
         """What is closed by a number below this is closed."""
-        return int(rules.close_bound(now_us, self.config.horizon_us, self.config.window.is_inclusive))
+        by_rule_us = int(rules.close_bound(now_us, self.config.horizon_us, self.config.window.is_inclusive))
+        return max(by_rule_us, self._closed_us)
 
     def _close(self, now_us: Micros) -> None:
-        bound_us = self._bound_us(now_us)
+        bound_us = self._closed_us = self._bound_us(now_us)
         for window in self._open.close(bound_us):
             if self.config.is_final:
                 self._emission.rows.append(Change("insert", window.time, self._open.shown(window)))

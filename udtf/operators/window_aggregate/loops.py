@@ -65,7 +65,8 @@ SPILLED_CLOSED: Final = 19  # the first of `Batch.spilled_ends` that is still op
 PUTS: Final = 20  # rows of this batch that were counted in a window
 TOTAL_OPEN: Final = 21  # COUNT_OPEN after each of them, added up
 TOTAL_BYTES: Final = 22  # the same of BYTES_OPEN
-CLOCK_SIZE: Final = 23
+CLOSED_BEFORE: Final = 23  # windows that end below this closed under another grace period; UNSET: none did
+CLOCK_SIZE: Final = 24
 OF_A_BATCH: Final = (TOUCHED, LEAVING, UPDATES, EXPIRED, LATENESS, SPILLED_CLOSED, PUTS, TOTAL_OPEN, TOTAL_BYTES)
 
 # Why a loop ended.
@@ -377,13 +378,16 @@ class Found(NamedTuple):
 
 def close_bound(shape: Any, clock: Any) -> Any:
     """Windows whose end is below this are closed (B3)."""
-    return rules.close_bound(clock[NOW], shape.wait, shape.inclusive)
+    return max(rules.close_bound(clock[NOW], shape.wait, shape.inclusive), clock[CLOSED_BEFORE])
 
 
-def close_bounds(shape: Shape, stream_times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`close_bound` after each row."""
-    behind = np.where(stream_times < UNSET + shape.wait, UNSET, stream_times - shape.wait)
-    return behind + (0 if shape.inclusive else 1)
+def close_bounds(shape: Shape, found: Found, closed_before: int) -> NDArray[np.int64]:
+    """`close_bound` after each row; one that is refused at sight closes nothing."""
+    behind = np.where(found.stream_times < UNSET + shape.wait, UNSET, found.stream_times - shape.wait)
+    behind += 0 if shape.inclusive else 1
+    behind[(found.outcomes == NULL_TIME) | (found.outcomes == FUTURE)] = UNSET
+    bounds: NDArray[np.int64] = np.maximum.accumulate(np.maximum(behind, closed_before))
+    return bounds
 
 
 def close_spilled(closed: Any, batch: Any, clock: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from udtf.columns.batch import uncaused
 from udtf.columns.records import (
     RecordBacked,
     as_table,
@@ -26,6 +27,7 @@ from udtf.operators.window_aggregate import rules
 from udtf.operators.window_aggregate.config import arrow_type
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
 from udtf.record import Change, LateRow, Row, Update
+from udtf.rules import UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +67,9 @@ class RecordStream(RecordBacked[WindowAggregateLogic]):
         table, before = inputs[0], dict(self._logic.metrics)
         rows = self._rows(table)
         if self.config.is_final:
+            stream_time = self._logic.stream_time
             emission = self._logic.on_batch(rows)
-            causes = self._causes(rows, emission.late, emission.rows)
+            causes = self._causes(stream_time, rows, emission.late, emission.rows)
             output, late = self._finals(table, causes, emission.rows), emission.late
         else:
             causes, updates, late = one_by_one(self._logic, rows)
@@ -79,7 +82,7 @@ class RecordStream(RecordBacked[WindowAggregateLogic]):
         before, emit_order = dict(self._logic.metrics), self._emit_order
         emission = self._logic.close_idle()
         self._emit_order = 0  # no row causes this
-        output = self._finals(inputs[0], [], emission.rows)
+        output = uncaused(self._finals(inputs[0], [], emission.rows), inputs[0], emit_order)
         self._emit_order = emit_order
         return StreamEmission(output, (), self._logic.metrics.since(before), self.snapshot())
 
@@ -98,14 +101,25 @@ class RecordStream(RecordBacked[WindowAggregateLogic]):
             names += [f"__a{number}_f"] if aggregate.has_filter else []
         return names
 
-    def _causes(self, rows: Sequence[Row], late: Sequence[LateRow], finals: Sequence[Change]) -> list[int]:
-        """The row that closed each window: the first after which stream time was far enough."""
-        config, now = self.config, -(2**63)
+    def _causes(
+        self, before: int | None, rows: Sequence[Row], late: Sequence[LateRow], finals: Sequence[Change]
+    ) -> list[int]:
+        """The row that closed each window: the first after which stream time was far enough.
+
+        Args:
+            before: stream time before the rows.
+            rows: of the micro-batch.
+            late: those that were refused.
+            finals: the results of the windows.
+        """
+        config, bound = self.config, UNSET
         refused = {row.row.payload[-1] for row in late if row.reason == "future"}
         bounds = []
         for number, row in enumerate(rows):
-            now = max(now, row.time) if row.time is not None and number not in refused else now
-            bounds.append(rules.close_bound(now, config.horizon_us, config.window.is_inclusive))
+            if row.time is not None and number not in refused:
+                now = row.time if before is None else max(before, row.time)
+                bound = max(bound, rules.close_bound(now, config.horizon_us, config.window.is_inclusive))
+            bounds.append(bound)
         gap = config.window.size_us if config.window.kind == "session" else 0
         ends = [final.values[config.n_keys + 1] - gap for final in finals]
         causes: list[int] = np.searchsorted(np.array(bounds, np.int64), np.array(ends, np.int64), side="right").tolist()

@@ -238,7 +238,8 @@ class Spill:
         if not store.spilled_rows or latest is None:
             return NOTHING_SPILLED
         now = latest if store.stream_time is None else max(store.stream_time, latest)
-        return self._pages.spilled_ends(int(loops.close_bound(store.shape, {loops.NOW: now})))
+        clock = {loops.NOW: now, loops.CLOSED_BEFORE: int(store.clock[loops.CLOSED_BEFORE])}
+        return self._pages.spilled_ends(int(loops.close_bound(store.shape, clock)))
 
     def close(self) -> Iterator[pa.Table]:
         """Take out what stream time has passed, page by page; the fold has counted it as closed."""
@@ -248,11 +249,11 @@ class Spill:
         """Give the machine what Arrow holds of pages that were read: it keeps it for the next time."""
         pa.default_memory_pool().release_unused()
 
-    def forget(self) -> Iterator[pa.Table]:
-        """The same where nothing was folded: it is counted here."""
-        spilled_ends = self._pages.spilled_ends(self._store.close_bound)
+    def forget(self, bound: int) -> Iterator[pa.Table]:
+        """Take out what ends below a bound where nothing was folded: it is counted here."""
+        spilled_ends = self._pages.spilled_ends(bound)
         self._store.drop_closed(int(spilled_ends.rows.sum()), int(spilled_ends.sizes.sum()))
-        return self.close()
+        return self._pages.leave(bound)
 
     def evict(self, recent: NDArray[np.int64]) -> None:
         """Spill what is too much: first what no row of the last batch was for, the windows that close last first."""

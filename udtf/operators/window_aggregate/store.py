@@ -39,7 +39,7 @@ class Store:
         self.aggregates = Aggregates(config.aggregates)
         self.keys: GroupKeys | None = None  # types are known with the first rows
         self.clock = np.zeros(loops.CLOCK_SIZE, np.int64)
-        self.clock[loops.ALIGNED] = config.window.offset_us
+        self.clock[loops.ALIGNED], self.clock[loops.CLOSED_BEFORE] = config.window.offset_us, UNSET
         self._closes = config.window.kind != "none"
         self.state = self._empty(_FEWEST_SLOTS)
 
@@ -110,11 +110,11 @@ class Store:
         ends = here if last_spilled is None else np.append(here, last_spilled)
         if len(ends):
             clock[loops.NOW] = max(int(clock[loops.NOW]), int(ends.max()) + shape.wait + shape.inclusive)
-            self.close()
+            self.close(self.close_bound)
 
-    def close(self) -> None:
-        """Close what stream time has passed."""
-        compiled.close_until(self.close_bound, 0, self.state, self.clock)
+    def close(self, bound: int) -> None:
+        """Close what ends below a bound."""
+        compiled.close_until(bound, 0, self.state, self.clock)
 
     def closed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The slots that this batch has closed, and the rows that did it."""

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.arrays import micros_of, one_chunk
-from udtf.columns.batch import hashes_of, is_present, ordered, refused, table_of
+from udtf.columns.batch import hashes_of, is_present, ordered, refused, table_of, uncaused
 from udtf.logic import Segment, StreamEmission
 from udtf.operators.window_aggregate import loops
 from udtf.operators.window_aggregate.loops import NOTHING_SPILLED
 from udtf.operators.window_aggregate.spill import Spill
 from udtf.operators.window_aggregate.store import Store
+from udtf.rules import UNSET
 from udtf.stream.interleave import order_codes
 from udtf.time import StreamTime
 
@@ -60,7 +61,8 @@ class Output:
         """The output rows; `spilled` are windows as `Store.table` has them, that closed without coming back."""
         if not self.config.is_final:
             return self._updates(rows, found, store)
-        close_bounds = loops.close_bounds(store.shape, found.stream_times) if spilled else loops.NOTHING
+        closed_before = int(store.clock[loops.CLOSED_BEFORE])
+        close_bounds = loops.close_bounds(store.shape, found, closed_before) if spilled else loops.NOTHING
         return self.finals(rows, store, spilled, lambda ends: np.searchsorted(close_bounds, ends, side="right"))
 
     def finals(
@@ -241,7 +243,7 @@ class WindowAggregateStream:
 
     def __init__(self, config: WindowAggregateConfig, emit_order: int = 0) -> None:
         """Start without state."""
-        self.config = config
+        self.config, self._emit_order = config, emit_order
         self._output = Output(config, emit_order)
         self._store = Store(config)
         self._spill = Spill(config, self._store)
@@ -291,20 +293,19 @@ class WindowAggregateStream:
                 window.check_time(time)
                 stream_time.observe(time)
 
-    def close_idle(self, rows: pa.Table | None = None) -> StreamEmission:
+    def close_idle(self, *inputs: pa.Table) -> StreamEmission:
         """Give out everything that is open, since nothing came for a while: stream time moves as far as that needs.
 
-        No row causes this: the output has no order columns, and there is no table of late rows.
-
         Args:
-            rows: an input without rows, for its types; this logic knows them.
+            inputs: one without rows, for its types.
         """
         store, before = self._store, self._numbers()
         spilled: Iterable[pa.Table] = ()
         if self.config.is_final:
             store.close_all(self._spill.last_end)
-            spilled = self._spill.forget()
+            spilled = self._spill.forget(store.close_bound)
         output = Output(self.config).finals(pa.table({}), store, spilled)
+        output = uncaused(output, inputs[0], self._emit_order if store.keys is not None else 0)
         delta = self._segment(store.changed()) if before != self._numbers() else None
         store.release()
         return StreamEmission(output, (), {"emitted": len(output), "idle_closed": len(output), **self._gauges()}, delta)
@@ -329,9 +330,12 @@ class WindowAggregateStream:
             store.clock[loops.NOW], store.clock[loops.IS_SET] = now, 1
         for name, place in _MAXIMA.items():
             store.clock[place] = numbers.get(name) or 0
-        # What a segment left behind was given out when it was written.
-        store.close()
-        deque(self._spill.forget(), maxlen=0)
+        # What a segment left behind was given out when it was written, by the grace period of then.
+        closed = numbers["closed"]
+        bound = UNSET if closed is None else closed
+        store.clock[loops.CLOSED_BEFORE] = bound
+        store.close(bound)
+        deque(self._spill.forget(bound), maxlen=0)
         store.release()
         if self._spill.is_on:
             self._spill.evict(np.empty(0, np.int64))
@@ -344,7 +348,8 @@ class WindowAggregateStream:
     def _numbers(self) -> dict[str, int | None]:
         clock = self._store.clock
         maxima = {name: int(clock[place]) for name, place in _MAXIMA.items()}
-        return {"stream_time": self._store.stream_time, **maxima}
+        bound = self._store.close_bound
+        return {"stream_time": self._store.stream_time, "closed": None if bound == UNSET else bound, **maxima}
 
     def _segment(self, places: NDArray[np.int64]) -> Segment:
         return Segment({_WINDOWS: self._store.table(places)} if len(places) else {}, self._numbers())
