@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check choose environments jars types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-latency bench-peers bench-standby bench-lost-worker bench-rescale bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check choose environments jars types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-latency bench-peers bench-standby bench-lost-worker bench-cluster bench-rescale bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -142,6 +142,9 @@ bench-standby: setup ## kills the driver of a stream again and again while anoth
 
 bench-lost-worker: setup ## kills workers of a small cluster under a live join (long; ARGS="--kills 5 --keys 100000")
 	$(BIN)/python -m benchmarks.lost_worker $(ARGS)
+
+bench-cluster: setup ## what a live join costs on three workers beside one machine (ARGS="--keys 100000 --batches 5")
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 bench-rescale: setup ## a running live join goes from 2 to 16 partitions and back (ARGS="--keys 100000 --times 1")
 	$(BIN)/python -m benchmarks.rescale $(ARGS)

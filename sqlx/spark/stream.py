@@ -93,19 +93,28 @@ def of_ddl(ddl: str) -> StructType:
     return schema
 
 
-def check_late(plan: Plan) -> None:
-    """Only the last operator of a live query may have LATE TO: a batch function gets the rows of one frame.
+def check_late(plan: Plan, is_read_once: Callable[[Operator], bool]) -> None:
+    """The frame of a micro-batch has all rows that go to tables, so that some operators are read a second time for it.
+
+    Args:
+        plan: of a live query.
+        is_read_once: whether an operator's rows can be read once in a micro-batch.
 
     Raises:
-        UnsupportedError: another one has.
+        UnsupportedError: LATE TO of an operator that is not the last, and is read once.
     """
     for node in plan.operators()[:-1]:
         for table in node.late_tables:
-            if table is not None:
+            if table is not None and is_read_once(node):
                 raise UnsupportedError("STREAMING.LATE_TO_INNER", plan.text, node.place("LATE TO"), table=table)
 
 
-def late_output(table: str, side: int, node: Operator) -> LateOutput:
+def _refused_by(node: Operator) -> str:
+    """The end of the kind of rows that an operator has refused which another one reads."""
+    return f" of {node.name}"
+
+
+def late_output(table: str, side: int, node: Operator, *, is_last: bool) -> LateOutput:
     """Refused rows of an input, under the names that the query knows."""
     assert not isinstance(node, Suppress), "its input was judged before"
     fragment, names = node.inputs[side], node.input_names[side]
@@ -115,8 +124,10 @@ def late_output(table: str, side: int, node: Operator) -> LateOutput:
     pairs = zip(names, fields, strict=True)
     shown = StructType([*(StructField(name, field.dataType) for name, field in pairs), *_LATE_COLUMNS])
 
+    kind = f"late{side}" if is_last else f"late{side}{_refused_by(node)}"
+
     def make(batch: DataFrame) -> DataFrame:
-        return rows_of(batch, f"late{side}", stored).toDF(*shown.names)
+        return rows_of(batch, kind, stored).toDF(*shown.names)
 
     return LateOutput(table, shown, make)
 
@@ -474,7 +485,7 @@ class StreamLowering:
             held=json.dumps({name: column for node in operators for name, column in _held(node)}),
             stateful=tuple(self.stateful),
             late=late,
-            fat=self.fat[operators[-1].name] if late else None,
+            fat=self._with_refused(operators) if late else None,
             rows=self._rows_of_batch if late else None,
             root=f"SELECT * FROM {_CHANGES}" if shows_changes else None,
         )
@@ -697,13 +708,30 @@ class StreamLowering:
     # LATE TO
 
     def _late(self, operators: tuple[Operator, ...]) -> tuple[LateOutput, ...]:
-        check_late(self.plan)
+        check_late(self.plan, self._is_read_once)
         return tuple(
-            late_output(table, side, node)
+            late_output(table, side, node, is_last=node is operators[-1])
             for node in operators
             for side, table in enumerate(node.late_tables)
             if table is not None
         )
+
+    def _is_read_once(self, node: Operator) -> bool:
+        """Its state is Spark's, which steps forward at each reading, or another one's; or the last one is Spark's."""
+        is_ours = {node.name, self.plan.operators()[-1].name} <= self.fat.keys()
+        return not is_ours or self._changelog is None or node.idle_us is not None
+
+    def _with_refused(self, operators: tuple[Operator, ...]) -> DataFrame:
+        """The fat frame of the last operator, with what others have refused whose rows it reads."""
+        *others, last = operators
+        frame = self.fat[last.name]
+        for node in others:
+            if any(table is not None for table in node.late_tables):
+                refused = self.fat[node.name].where("kind LIKE 'late%'")
+                named = F.concat("kind", F.lit(_refused_by(node))).alias("kind")
+                nothing = F.lit(None).cast(frame.schema["counters"].dataType).alias("counters")
+                frame = frame.union(refused.select("task", named, "blob", nothing))
+        return frame
 
 
 def _kept_tables(node: Operator) -> tuple[TableChanges | None, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,11 +14,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
+from pyspark.errors import PySparkException
+
 from sqlx.errors import TemporalSqlError
 from sqlx.sql.definitions import StreamingTable, Trigger
 from sqlx.streaming.failures import failure_of
 from sqlx.streaming.tables import folder_of
 from udtf.engine import engine_of, is_remote
+from udtf.engine.java import Py4JError
 from udtf.metrics import GAUGES as METRIC_GAUGES
 from udtf.stream.spec import MAXIMA
 
@@ -175,6 +179,12 @@ def _milliseconds(micros: float) -> str:
     return f"{micros / 1000:.1f} ms"
 
 
+def reads_nothing(progress_json: str) -> bool:
+    """Whether a micro-batch had no new rows from any source."""
+    sources = json.loads(progress_json).get("sources", ())
+    return bool(sources) and all(one.get("startOffset") == one.get("endOffset") for one in sources)
+
+
 Status = Literal["running", "stopped", "finished", "failed"]
 
 
@@ -262,6 +272,18 @@ class RunningQuery:
         if error is not None:
             raise error
         return not self.query.isActive
+
+    def end_when_read(self) -> None:
+        """Let it end once it has read what there was: Spark would go on, since it has timers (IDLE TIMEOUT)."""
+        threading.Thread(target=self._end_when_read, name=f"sqlx end of {self.name}", daemon=True).start()
+
+    def _end_when_read(self) -> None:
+        waited, was_stopped = threading.Event(), self.was_stopped
+        with suppress(PySparkException, Py4JError, OSError):  # the session has ended, and the query with it
+            while self.query.isActive and not any(map(reads_nothing, self.watched.reports(after=-1))):
+                waited.wait(self.watched.look_seconds)
+            self.stop()
+            self.was_stopped = was_stopped
 
     def stop(self) -> None:
         """Stop it between two micro-batches: the running one is finished and committed first."""

@@ -595,6 +595,8 @@ class Starter:
             failures=self.failures,
             tables=(*([self.name.quoted] if self.sink.kind == "files" else []), *(late.table for late in outputs)),
         )
+        if self.statement.trigger.available_now and any(node.idle_us is not None for node in live.plan.operators()):
+            running.end_when_read()
         if self.changelog is not None:
             running.changelog, running.totals.partitions = self.changelog.path, self.changelog.partitions
         queries = queries_of(self.spark)

@@ -12,7 +12,7 @@ import pytest
 
 from sqlx.errors import TemporalSqlError
 from sqlx.streaming.registry import registry
-from tests.harness.killing import warehouse
+from tests.harness.killing import die_before_commit, warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,6 +100,54 @@ def test_an_operator_that_waits_for_the_clock_keeps_its_state_where_the_timers_a
     assert (checkpoint(orders) / "state").exists()
     (kept,) = orders.sql("SELECT kept FROM state('cl_once')").collect()
     assert kept.kept == "windows"
+
+
+@pytest.mark.full
+def test_what_waits_for_the_clock_ends_once_all_is_read_and_goes_on_with_its_timers(orders: SparkSession) -> None:
+    soon = IDLE.replace("INTERVAL 1 HOUR", "INTERVAL 1 SECOND")
+    run(orders, soon)  # AVAILABLE NOW: Spark alone would never end, since there are timers
+    (query,) = registry(orders.sparkContext).all()
+    assert query.status == "finished"
+    assert query.refresh().rows == 1
+    while not rows(orders):  # ends by its time limit where the timer never fires
+        run(orders, soon)
+    assert rows(orders) == [("EUR", 1)]
+
+
+def test_refused_rows_of_every_operator_of_a_chain_are_kept(orders: SparkSession) -> None:
+    def day(number: int, currency: str, time: str) -> None:
+        orders.sql(f"INSERT INTO cl_orders VALUES ({number}, {currency}, TIMESTAMP'2026-01-{time}')")
+
+    rates = "(ccy STRING, rate INT, ts TIMESTAMP) KEYS (ccy) TIMESTAMP BY ts HISTORY RETENTION INTERVAL 1 DAY"
+    orders.sql(f"CREATE VERSIONED TABLE cl_rates {rates} LATE TO cl_late_rates")
+    try:
+        for at in ("05", "01", "06"):
+            orders.sql(f"INSERT INTO cl_rates VALUES ('EUR', {at}, TIMESTAMP'2026-01-{at} 10:00:00')")
+        once = "SELECT * FROM cl_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) LATE TO cl_late"
+        joined = f"SELECT o.*, r.rate FROM ({once}) o JOIN cl_rates r AS OF o.ts ON o.ccy = r.ccy LATE TO cl_late"
+        again = f"SELECT id, rate FROM ({joined}) DEDUPLICATE WITHIN INTERVAL 1 DAY BY (id) ON TIME ts"
+
+        def answers() -> None:
+            orders.sql(f"CREATE STREAMING TABLE cl_once TRIGGER (AVAILABLE NOW) TASKS 1 AS {again}")
+
+        answers()
+        day(2, "'EUR'", "07 10:00:00")
+        day(3, "'EUR'", "07 08:59:59")  # late for the deduplication
+        day(4, "NULL", "07 10:00:00")  # no key for the join
+        answers()
+        die_before_commit(checkpoint(orders))
+        answers()
+        assert rows(orders) == [(2, 6)]
+        late = orders.sql("SELECT id, _reason, _operator FROM cl_late ORDER BY id").collect()
+        assert [tuple(row) for row in late] == [(3, "late", "deduplicate"), (4, "null_key", "as_of_join")]
+        assert [row.rate for row in orders.table("cl_late_rates").collect()] == [1]
+        facts = described(orders)
+        assert (facts["late"], facts["null_key"]) == ("1", "1"), "a row that is read twice counts once"
+    finally:
+        for table in ("cl_late", "cl_late_rates"):
+            orders.sql(f"DROP TABLE IF EXISTS {table}")
+            shutil.rmtree(warehouse(orders) / table, ignore_errors=True)
+        orders.sql("DROP VERSIONED TABLE cl_rates")
 
 
 def test_what_cannot_be_is_said(orders: SparkSession, caplog: pytest.LogCaptureFixture) -> None:

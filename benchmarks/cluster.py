@@ -1,0 +1,204 @@
+"""What a live join costs on a cluster beside one machine: processor time, where states come from, and memory.
+
+    python -m benchmarks.cluster                           three workers of two cores, two million versions
+    python -m benchmarks.cluster --keys 100000 --batches 5
+
+Each way runs in a process of its own: a session on one machine, and a standalone cluster on loopback. What the workers'
+Pythons take for the state is the difference to the same query over hardly any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import report
+from benchmarks.live_join import JoinFiles
+from benchmarks.measure import Clock, in_own_process, processes, proportional_bytes
+from tests.harness.standalone import cluster_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BACKENDS: Final = ("changelog", "store")
+WORKERS, CORES = 3, 2
+FEW_KEYS: Final = 1_000
+_WARM: Final = 4
+_FROM_FILES: Final = ("restored_tail", "restored_snapshot")
+_DAEMON: Final = b"pyspark.daemon"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run.
+
+    Attributes:
+        backend: where the state is.
+        is_cluster: on workers, not in this process.
+        keys: versions in the state.
+        rows: orders of each micro-batch.
+        batches: how many micro-batches count.
+    """
+
+    backend: str
+    is_cluster: bool
+    keys: int
+    rows: int
+    batches: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured.
+
+    Attributes:
+        cpu_seconds: of all processes, for the micro-batches that count.
+        seconds: the same on the wall.
+        from_memory: how many times a task's state was there.
+        from_files: how many times it was read from the checkpoint.
+        state_bytes: of all tasks, in memory.
+        python_bytes: of the Python processes that Spark started, a page that several share counted once.
+        wrong: rows missing, doubled or wrong.
+    """
+
+    cpu_seconds: float
+    seconds: float
+    from_memory: int
+    from_files: int
+    state_bytes: int
+    python_bytes: int
+    wrong: int
+
+
+def measure(plan: Plan) -> Found:
+    """Run the join, and stop it; in a process that nothing else was measured in."""
+    with tempfile.TemporaryDirectory(prefix="cluster_") as folder, _session(plan, Path(folder)) as spark:
+        (home := Path(folder, "files")).mkdir()
+        files = JoinFiles(home, plan.keys, plan.rows)
+        return _run(spark, files, plan.batches)
+
+
+@contextmanager
+def _session(plan: Plan, folder: Path) -> Iterator[SparkSession]:
+    import sqlx
+
+    conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
+    conf |= {"spark.sql.warehouse.dir": f"{folder}/warehouse", "sqlx.state_backend": plan.backend}
+    if not plan.is_cluster:
+        spark = sqlx.session(app="cluster", master=f"local[{CORES}]", conf=conf)
+        yield spark
+        spark.stop()
+        return
+    (home := folder / "cluster").mkdir()
+    with cluster_of(home, Path(sys.executable), WORKERS, CORES) as cluster:
+        spark = sqlx.session(app="cluster", master=cluster.url, conf=conf)
+        yield spark
+        spark.stop()
+
+
+def _run(spark: SparkSession, files: JoinFiles, batches: int) -> Found:
+    from sqlx.streaming.registry import registry
+
+    files.feed()
+    for statement in files.statements:
+        spark.sql(statement)
+    running = registry(spark.sparkContext).find("joined")
+    assert running is not None, "it was started"
+    query = running.query
+
+    def answer_one_more() -> None:
+        files.feed()
+        query.processAllAvailable()
+
+    for _ in range(_WARM):
+        answer_one_more()
+    before = max(one.batchId for one in query.recentProgress)
+    with Clock() as clock:
+        for _ in range(batches):
+            answer_one_more()
+    python_bytes = python_memory()
+    observed = [one.observedMetrics.get("as_of_join_1") for one in query.recentProgress if one.batchId > before]
+    counted = [one for one in observed if one is not None and one["rows_in"]]
+    query.stop()
+    return Found(
+        clock.cpu_seconds,
+        clock.seconds,
+        sum(int(one["restored_cache"]) for one in counted),
+        sum(int(one[name]) for one in counted for name in _FROM_FILES),
+        int(counted[-1]["state_bytes"]),
+        python_bytes,
+        files.wrong(),
+    )
+
+
+def python_memory() -> int:
+    """What the Python processes take that Spark started below this process."""
+    tree = processes(os.getpid())
+    return sum(proportional_bytes(process, resident) for process, resident in tree.items() if _is_worker(process))
+
+
+def _is_worker(process: int) -> bool:
+    try:
+        return _DAEMON in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False  # it has ended
+
+
+def bars(local: Found, cluster: Found, few: Found) -> list[report.Bar]:
+    """What is measured with the state in one place."""
+    taken = cluster.from_memory + cluster.from_files
+    return [
+        report.ratio("CPU s a row against one machine", cluster.cpu_seconds, local.cpu_seconds, -1.15),
+        report.Bar("states that were in memory", 100 * cluster.from_memory / taken, 99.0, "%"),
+        report.ratio("memory for the state", cluster.python_bytes - few.python_bytes, cluster.state_bytes, -1.3),
+    ]
+
+
+def table(found: dict[tuple[str, str], Found], rows: int) -> Table:
+    """A line for each way.
+
+    Args:
+        found: by the place of the state and the way.
+        rows: that were measured in each.
+    """
+    shown = Table(
+        *("state", "way", "CPU s a million rows", "s a million rows", "from memory", "from files"),
+        *("state MB", "Pythons MB", "wrong"),
+    )
+    for (backend, way), one in found.items():
+        seconds = [f"{value / rows * 1e6:.1f}" for value in (one.cpu_seconds, one.seconds)]
+        sizes = [f"{value / 1e6:.0f}" for value in (one.state_bytes, one.python_bytes)]
+        shown.add_row(backend, way, *seconds, str(one.from_memory), str(one.from_files), *sizes, str(one.wrong))
+    return shown
+
+
+def main(
+    keys: Annotated[int, typer.Option(help="Versions in the state.", min=FEW_KEYS)] = 2_000_000,
+    rows: Annotated[int, typer.Option(help="Orders of each micro-batch.", min=1)] = 200_000,
+    batches: Annotated[int, typer.Option(help="How many micro-batches count.", min=1)] = 20,
+) -> None:
+    """Run a live join on one machine and on a cluster, and print what it cost."""
+    console, found = Console(), dict[tuple[str, str], Found]()
+    for backend in BACKENDS:
+        local = in_own_process(measure, Plan(backend, False, keys, rows, batches))
+        cluster = in_own_process(measure, Plan(backend, True, keys, rows, batches))
+        few = in_own_process(measure, Plan(backend, True, FEW_KEYS, rows, batches))
+        for way, one in (("one machine", local), ("cluster", cluster), (f"cluster, {FEW_KEYS:,} versions", few)):
+            found[backend, way] = one
+            console.print(f"{backend}, {way}: {one}", soft_wrap=True)
+        console.print(report.bars_table(bars(local, cluster, few)), f"the state in the {backend}")
+    console.print(table(found, rows * batches))
+
+
+if __name__ == "__main__":
+    typer.run(main)
