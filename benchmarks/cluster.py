@@ -1,7 +1,7 @@
 """What a live join costs on a cluster beside one machine: processor time, where states come from, and memory.
 
     python -m benchmarks.cluster                           three workers of two cores, two million versions
-    python -m benchmarks.cluster --keys 100000 --batches 5
+    python -m benchmarks.cluster --keys 100000 --batches 5 --backend changelog
 
 Each way runs in a process of its own: a session on one machine, and a standalone cluster on loopback. What the workers'
 Pythons take for the state is the difference to the same query over hardly any.
@@ -30,9 +30,9 @@ from tests.harness.standalone import cluster_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BACKENDS: Final = ("changelog", "store")
 WORKERS, CORES = 3, 2
 FEW_KEYS: Final = 1_000
+LOCAL, CLUSTER, FEW = "one machine", "cluster", f"cluster, {FEW_KEYS:,} versions"
 _WARM: Final = 4
 _FROM_FILES: Final = ("restored_tail", "restored_snapshot")
 _DAEMON: Final = b"pyspark.daemon"
@@ -85,7 +85,7 @@ def measure(plan: Plan) -> Found:
     with tempfile.TemporaryDirectory(prefix="cluster_") as folder, _session(plan, Path(folder)) as spark:
         (home := Path(folder, "files")).mkdir()
         files = JoinFiles(home, plan.keys, plan.rows)
-        return _run(spark, files, plan.batches)
+        return _run(spark, files, plan.backend, plan.batches)
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def _session(plan: Plan, folder: Path) -> Iterator[SparkSession]:
     import sqlx
 
     conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
-    conf |= {"spark.sql.warehouse.dir": f"{folder}/warehouse", "sqlx.state_backend": plan.backend}
+    conf |= {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
     if not plan.is_cluster:
         spark = sqlx.session(app="cluster", master=f"local[{CORES}]", conf=conf)
         yield spark
@@ -106,10 +106,11 @@ def _session(plan: Plan, folder: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _run(spark: SparkSession, files: JoinFiles, batches: int) -> Found:
+def _run(spark: SparkSession, files: JoinFiles, backend: str, batches: int) -> Found:
     from sqlx.streaming.registry import registry
 
     files.feed()
+    spark.conf.set("sqlx.state_backend", backend)
     for statement in files.statements:
         spark.sql(statement)
     running = registry(spark.sparkContext).find("joined")
@@ -155,7 +156,7 @@ def _is_worker(process: int) -> bool:
 
 
 def bars(local: Found, cluster: Found, few: Found) -> list[report.Bar]:
-    """What is measured with the state in one place."""
+    """What was wanted of a cluster."""
     taken = cluster.from_memory + cluster.from_files
     return [
         report.ratio("CPU s a row against one machine", cluster.cpu_seconds, local.cpu_seconds, -1.15),
@@ -164,21 +165,16 @@ def bars(local: Found, cluster: Found, few: Found) -> list[report.Bar]:
     ]
 
 
-def table(found: dict[tuple[str, str], Found], rows: int) -> Table:
-    """A line for each way.
-
-    Args:
-        found: by the place of the state and the way.
-        rows: that were measured in each.
-    """
+def table(found: dict[str, Found], rows: int) -> Table:
+    """A line for each way, of which so many rows were measured."""
     shown = Table(
-        *("state", "way", "CPU s a million rows", "s a million rows", "from memory", "from files"),
+        *("way", "CPU s a million rows", "s a million rows", "from memory", "from files"),
         *("state MB", "Pythons MB", "wrong"),
     )
-    for (backend, way), one in found.items():
+    for way, one in found.items():
         seconds = [f"{value / rows * 1e6:.1f}" for value in (one.cpu_seconds, one.seconds)]
         sizes = [f"{value / 1e6:.0f}" for value in (one.state_bytes, one.python_bytes)]
-        shown.add_row(backend, way, *seconds, str(one.from_memory), str(one.from_files), *sizes, str(one.wrong))
+        shown.add_row(way, *seconds, str(one.from_memory), str(one.from_files), *sizes, str(one.wrong))
     return shown
 
 
@@ -186,17 +182,17 @@ def main(
     keys: Annotated[int, typer.Option(help="Versions in the state.", min=FEW_KEYS)] = 2_000_000,
     rows: Annotated[int, typer.Option(help="Orders of each micro-batch.", min=1)] = 200_000,
     batches: Annotated[int, typer.Option(help="How many micro-batches count.", min=1)] = 20,
+    backend: Annotated[
+        str, typer.Option(help="Where the state is: store, as clusters have it, or changelog.")
+    ] = "store",
 ) -> None:
     """Run a live join on one machine and on a cluster, and print what it cost."""
-    console, found = Console(), dict[tuple[str, str], Found]()
-    for backend in BACKENDS:
-        local = in_own_process(measure, Plan(backend, False, keys, rows, batches))
-        cluster = in_own_process(measure, Plan(backend, True, keys, rows, batches))
-        few = in_own_process(measure, Plan(backend, True, FEW_KEYS, rows, batches))
-        for way, one in (("one machine", local), ("cluster", cluster), (f"cluster, {FEW_KEYS:,} versions", few)):
-            found[backend, way] = one
-            console.print(f"{backend}, {way}: {one}", soft_wrap=True)
-        console.print(report.bars_table(bars(local, cluster, few)), f"the state in the {backend}")
+    console, found = Console(), dict[str, Found]()
+    ways = {LOCAL: (False, keys), CLUSTER: (True, keys), FEW: (True, FEW_KEYS)}
+    for way, (is_cluster, versions) in ways.items():
+        found[way] = in_own_process(measure, Plan(backend, is_cluster, versions, rows, batches))
+        console.print(f"{way}: {found[way]}", soft_wrap=True)
+    console.print(report.bars_table(bars(*found.values())))
     console.print(table(found, rows * batches))
 
 

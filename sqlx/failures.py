@@ -10,6 +10,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from udtf.errors import TemporalRuntimeError
+
 _FRAME = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$")
 _PYTHON_FRAMES = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
 _STOPPED = "Cannot call methods on a stopped SparkContext"
@@ -50,7 +52,7 @@ def message_of(error: BaseException) -> str | None:
 
     Our own errors and Spark's keep their words; frames of Java and Python and Spark's drawing of the plan are left out.
     """
-    if isinstance(error, CommandError):
+    if isinstance(error, (CommandError, TemporalRuntimeError)):
         return str(error)
     if isinstance(error, OSError):
         return _of_os_error(error)

@@ -28,6 +28,21 @@ class TemporalRuntimeError(Exception):
         return f"[{self.condition}] {self.message}"
 
 
+class SettingError(TemporalRuntimeError):
+    """A setting of the session is no number, or too small a one.
+
+    Args:
+        name: of the setting.
+        found: its value.
+        least: what it is at least.
+    """
+
+    def __init__(self, name: str, found: str, least: int) -> None:
+        """Keep what the front end's message is made of."""
+        super().__init__("SETTING.NUMBER", f"{name} must be a whole number of at least {least}, and is `{found}`")
+        self.name, self.found, self.least = name, found, least
+
+
 class StateError(TemporalRuntimeError):
     """A store, buffer or snapshot was given something it cannot hold."""
 

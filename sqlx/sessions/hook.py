@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import udtf
-from sqlx.errors import TemporalSqlError
+from sqlx.errors import RunError, TemporalSqlError
 from sqlx.sessions.pipelines import in_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
 from sqlx.sessions.stored import where_written
@@ -28,6 +28,7 @@ from udtf.engine import engine_of
 from udtf.engine.asking import probing
 from udtf.engine.java import Py4JJavaError
 from udtf.engine.release import release_of
+from udtf.errors import SettingError
 
 # Errors on their way to Java: Spark's own as they were, ours as a ParseException with condition and SQLSTATE.
 #
@@ -183,6 +184,9 @@ class SparkParserHook:
             raise self._front.java_error(error) from error
         except Py4JJavaError as error:
             raise self._front.errors.of_java(error) from error
+        except SettingError as error:
+            wrong = RunError(error.condition, name=error.name, found=error.found, least=error.least)
+            raise self._front.java_error(wrong) from error
         except Exception as error:
             _log.exception("sqlx failed on a statement")
             raise self._front.errors.internal(error) from error

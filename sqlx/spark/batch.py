@@ -24,6 +24,7 @@ from sqlx.plan.operators import function_of
 from sqlx.spark.aggregates import call_of
 from sqlx.spark.workers import check_workers
 from udtf.engine import engine_of
+from udtf.engine.settings import whole_number
 from udtf.errors import OperatorError
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.deduplicate.config import DeduplicateConfig
@@ -369,7 +370,7 @@ def strategy(right: DataFrame, spark: SparkSession) -> Strategy:
 
 def mapped_limit(spark: SparkSession) -> int:
     """The largest right side, in bytes, that every worker maps: ``sqlx.as_of.mapped_bytes``; 0 always shuffles."""
-    return int(spark.conf.get("sqlx.as_of.mapped_bytes", str(_MAPPED_BYTES)) or 0)
+    return whole_number(spark, "sqlx.as_of.mapped_bytes", _MAPPED_BYTES)
 
 
 def estimated(node: AsOfJoin, spark: SparkSession) -> tuple[Strategy, int, int] | None:

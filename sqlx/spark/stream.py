@@ -48,6 +48,7 @@ from udtf.columns.arrays import can_hash
 from udtf.columns.names import is_order
 from udtf.columns.updates import key_columns, order_columns, payload_columns
 from udtf.engine import engine_of
+from udtf.engine.settings import whole_number
 from udtf.logic import StreamLogic
 from udtf.operators.table_aggregate.logic import is_compiled
 from udtf.operators.table_join.layout import between
@@ -702,7 +703,7 @@ class StreamLowering:
             counters=_counters(node),
             times=times,
             gives_updates=updates_in(node) is not None,
-            cache_bytes=int(self.spark.conf.get("sqlx.stream.cache_bytes", str(512 << 20)) or 0),
+            cache_bytes=whole_number(self.spark, "sqlx.stream.cache_bytes", 512 << 20),
         )
 
     # LATE TO

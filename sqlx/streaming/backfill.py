@@ -20,6 +20,7 @@ from sqlx.spark.histories import NUMBER, Cut, Histories, beyond, event_time, fro
 from sqlx.streaming.history import History, HistoryReader
 from udtf.engine import engine_of
 from udtf.engine.folders import HadoopFolder, last_number
+from udtf.engine.settings import whole_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +145,7 @@ class Backfilling:
 
     def _bounds(self, frames: list[DataFrame], rows: int) -> list[float]:
         """Where the slices after the first one begin, about equal in rows."""
-        count = -(-rows // max(1, int(self._spark.conf.get(ROWS, None) or _USUAL_ROWS)))
+        count = -(-rows // whole_number(self._spark, ROWS, _USUAL_ROWS, least=1))
         if count <= 1:
             return []
         ranks = frames[0].select(_RANK)

@@ -19,6 +19,7 @@ from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span
 from udtf.engine import engine_of
 from udtf.engine.engine import MODIFIED, ROW
+from udtf.engine.settings import whole_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -165,7 +166,7 @@ def _rows(spark: SparkSession, entry: Entry, pushed: Entry) -> list[Arrival]:
     source = f"{entry.relation} AS {alias_text(entry)}"
     asked = [f"({entry.timestamp_by}) AS __time", *(f"{one} AS __order{n}" for n, one in enumerate(order))]
     frame = engine_of(spark).query(f"SELECT {columns}, {', '.join(asked)} FROM {source}")
-    most = int(spark.conf.get(ROWS, None) or _MOST_ROWS)
+    most = whole_number(spark, ROWS, _MOST_ROWS, least=1)
     width = len(entry.columns)
     kinds = [reader_of(parse_type(column.type)) for column in entry.columns]
     found = []

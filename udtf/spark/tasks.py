@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # its usual name
 
 from udtf.engine import engine_of
+from udtf.engine.settings import whole_number
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,7 +45,7 @@ def task_sql(n_keys: int, tasks: int) -> str:
 
 def configured_tasks(spark: SparkSession) -> int:
     """How many tasks a query has where stream time plays a part and nothing else says it: ``sqlx.tasks``, or 16."""
-    return int(spark.conf.get("sqlx.tasks", None) or _DEFAULT_TASKS)
+    return whole_number(spark, "sqlx.tasks", _DEFAULT_TASKS, least=1)
 
 
 def stream_conf(spark: SparkSession, tasks: int) -> dict[str, str]:
