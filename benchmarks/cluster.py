@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 WORKERS, CORES = 3, 2
 FEW_KEYS: Final = 1_000
-LOCAL, CLUSTER, FEW = "one machine", "cluster", f"cluster, {FEW_KEYS:,} versions"
+LOCAL, CLUSTER, FEW = "one machine", "cluster", "cluster, few"
 _WARM: Final = 4
 _FROM_FILES: Final = ("restored_tail", "restored_snapshot")
 _DAEMON: Final = b"pyspark.daemon"
@@ -167,10 +167,7 @@ def bars(local: Found, cluster: Found, few: Found) -> list[report.Bar]:
 
 def table(found: dict[str, Found], rows: int) -> Table:
     """A line for each way, of which so many rows were measured."""
-    shown = Table(
-        *("way", "CPU s a million rows", "s a million rows", "from memory", "from files"),
-        *("state MB", "Pythons MB", "wrong"),
-    )
+    shown = Table("way", "CPU s/M rows", "s/M rows", "from memory", "files", "state MB", "Python MB", "wrong")
     for way, one in found.items():
         seconds = [f"{value / rows * 1e6:.1f}" for value in (one.cpu_seconds, one.seconds)]
         sizes = [f"{value / 1e6:.0f}" for value in (one.state_bytes, one.python_bytes)]
