@@ -23,7 +23,7 @@ from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.histories import NO_HISTORIES, Histories
-from sqlx.spark.stream import Keeping, LiveQuery, lower_stream, ready
+from sqlx.spark.stream import Keeping, LiveQuery, check_late, lower_stream, ready
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
@@ -322,7 +322,9 @@ class SessionStatements:
             plan = compile_query(statement.query, binder, streaming=True)
             wanted = dict(statement.properties).get(PROPERTY)
             keeping = Keeping(tasks, changelog=changelog)
-            return lower_stream(plan, self.spark, binder.live_frames, keeping, wanted)
+            lowered = lower_stream(plan, self.spark, binder.live_frames, keeping, wanted)
+            check_late(plan, lowered.read_once)
+            return lowered
 
     def _binder(self, portable: bool = False) -> SparkBinder:
         binder = SparkBinder(self.spark, self.catalog, portable)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar, cast
@@ -94,19 +94,19 @@ def of_ddl(ddl: str) -> StructType:
     return schema
 
 
-def check_late(plan: Plan, is_read_once: Callable[[Operator], bool]) -> None:
+def check_late(plan: Plan, read_once: Collection[str]) -> None:
     """The frame of a micro-batch has all rows that go to tables, so that some operators are read a second time for it.
 
     Args:
         plan: of a live query.
-        is_read_once: whether an operator's rows can be read once in a micro-batch.
+        read_once: names of the operators whose rows can be read once in a micro-batch.
 
     Raises:
-        UnsupportedError: LATE TO of an operator that is not the last, and is read once.
+        UnsupportedError: LATE TO of one of these that is not the last.
     """
     for node in plan.operators()[:-1]:
         for table in node.late_tables:
-            if table is not None and is_read_once(node):
+            if table is not None and node.name in read_once:
                 raise UnsupportedError("STREAMING.LATE_TO_INNER", plan.text, node.place("LATE TO"), table=table)
 
 
@@ -350,6 +350,7 @@ class LiveQuery:
         late: the tables of its LATE TO clauses.
         fat: with late rows, the frame whose micro-batches hold results and late rows; rows: from a micro-batch of it
             to the result.
+        read_once: the operators whose rows can be read once in a micro-batch, see `check_late`.
         root: the query around the frames where it is another than the plan's.
     """
 
@@ -364,7 +365,7 @@ class LiveQuery:
     late: tuple[LateOutput, ...] = ()
     fat: DataFrame | None = None
     rows: Callable[[DataFrame], DataFrame] | None = None
-
+    read_once: frozenset[str] = frozenset()
     root: str | None = None
 
     @cached_property
@@ -474,6 +475,7 @@ class StreamLowering:
             if node.name not in kept or len(self._readers(node)) > 1:
                 self.frames[node.name] = self._operator(node)
         late = self._late(operators)
+        read_once = frozenset(node.name for node in operators if self._is_read_once(node))
         shows_changes = self.plan.result.shape != "append"
         operators_text = " ".join("; ".join(self.fingerprints).split())
         return LiveQuery(
@@ -486,8 +488,9 @@ class StreamLowering:
             held=json.dumps({name: column for node in operators for name, column in _held(node)}),
             stateful=tuple(self.stateful),
             late=late,
-            fat=self._with_refused(operators) if late else None,
+            fat=self._with_refused(operators, read_once) if late and operators[-1].name in self.fat else None,
             rows=self._rows_of_batch if late else None,
+            read_once=read_once,
             root=f"SELECT * FROM {_CHANGES}" if shows_changes else None,
         )
 
@@ -709,7 +712,6 @@ class StreamLowering:
     # LATE TO
 
     def _late(self, operators: tuple[Operator, ...]) -> tuple[LateOutput, ...]:
-        check_late(self.plan, self._is_read_once)
         return tuple(
             late_output(table, side, node, is_last=node is operators[-1])
             for node in operators
@@ -722,12 +724,12 @@ class StreamLowering:
         is_ours = {node.name, self.plan.operators()[-1].name} <= self.fat.keys()
         return not is_ours or self._changelog is None or node.idle_us is not None
 
-    def _with_refused(self, operators: tuple[Operator, ...]) -> DataFrame:
+    def _with_refused(self, operators: tuple[Operator, ...], read_once: Collection[str]) -> DataFrame:
         """The fat frame of the last operator, with what others have refused whose rows it reads."""
         *others, last = operators
         frame = self.fat[last.name]
         for node in others:
-            if any(table is not None for table in node.late_tables):
+            if node.name not in read_once and any(table is not None for table in node.late_tables):
                 refused = self.fat[node.name].where("kind LIKE 'late%'")
                 named = F.concat("kind", F.lit(_refused_by(node))).alias("kind")
                 nothing = F.lit(None).cast(frame.schema["counters"].dataType).alias("counters")

@@ -142,7 +142,12 @@ def test_refused_rows_of_every_operator_of_a_chain_are_kept(orders: SparkSession
         assert [tuple(row) for row in late] == [(3, "late", "deduplicate"), (4, "null_key", "as_of_join")]
         assert [row.rate for row in orders.table("cl_late_rates").collect()] == [1]
         facts = described(orders)
-        assert (facts["late"], facts["null_key"]) == ("1", "1"), "a row that is read twice counts once"
+        assert (facts["rows"], facts["late"], facts["null_key"]) == ("3", "1", "1"), "what is read twice counts once"
+        kept = orders.sql("SELECT DISTINCT operator FROM state('cl_once')").collect()
+        assert {row.operator for row in kept} == {"deduplicate_1", "as_of_join_2", "deduplicate_3"}
+        orders.conf.set(BACKEND, "store")
+        with pytest.raises(TemporalSqlError, match=r"(?s)STREAMING.LATE_TO_INNER.*LATE TO cl_late.*\^{15}"):
+            orders.sql(f"CREATE STREAMING TABLE cl_other TASKS 1 AS {again}")
     finally:
         for table in ("cl_late", "cl_late_rates"):
             orders.sql(f"DROP TABLE IF EXISTS {table}")
