@@ -190,16 +190,17 @@ def uncaused(rows: pa.Table, given: pa.Table, count: int) -> pa.Table:
     """Rows that no row has caused (IDLE TIMEOUT) with order columns: before all that has a cause, by their event times.
 
     Args:
-        rows: in the order of emission, which stays that of equal times.
+        rows: in the order of emission, which stays that of equal times, and of all where they do not carry one.
         given: the input whose order columns the rows of others have.
         count: how many; 0 leaves them out.
     """
     if not count:
         return rows
-    time = one_chunk(rows["__event_time" if "__event_time" in rows.column_names else "__time"])
+    name = next((name for name in ("__event_time", "__time") if name in rows.column_names), None)
+    places = np.arange(len(rows)) if name is None else micros_or(one_chunk(rows[name]), UNSET)
     orders = [pa.nulls(len(rows), given.schema.field(f"__o{number}").type) for number in range(count)]
     names = [*rows.column_names, *(f"__o{number}" for number in range(count + 1))]
-    return pa.table([*rows.columns, *orders, pa.array(micros_or(time, UNSET))], names=names)
+    return pa.table([*rows.columns, *orders, pa.array(places)], names=names)
 
 
 def table_of(columns: Sequence[Any], names: Sequence[str], rows: int) -> pa.Table:
