@@ -249,7 +249,7 @@ class WithLateRows:
     operators: str = ""
     held: str = ""
     conf: dict[str, str] = field(default_factory=dict)
-    plan: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(notes=()))
+    plan: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(notes=(), operators=tuple))
 
     @property
     def fat(self) -> DataFrame:
