@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.live_join import JoinFiles
+from benchmarks.live_join import FROM_FILES, JoinFiles, query_of
 from benchmarks.measure import Clock, in_own_process, processes, proportional_bytes
 from tests.harness.standalone import cluster_of
 
@@ -34,7 +34,6 @@ WORKERS, CORES = 3, 2
 FEW_KEYS: Final = 1_000
 LOCAL, CLUSTER, FEW = "one machine", "cluster", "cluster, few"
 _WARM: Final = 4
-_FROM_FILES: Final = ("restored_tail", "restored_snapshot")
 _DAEMON: Final = b"pyspark.daemon"
 
 
@@ -107,15 +106,11 @@ def _session(plan: Plan, folder: Path) -> Iterator[SparkSession]:
 
 
 def _run(spark: SparkSession, files: JoinFiles, backend: str, batches: int) -> Found:
-    from sqlx.streaming.registry import registry
-
     files.feed()
     spark.conf.set("sqlx.state_backend", backend)
     for statement in files.statements:
         spark.sql(statement)
-    running = registry(spark.sparkContext).find("joined")
-    assert running is not None, "it was started"
-    query = running.query
+    query = query_of(spark)
 
     def answer_one_more() -> None:
         files.feed()
@@ -135,7 +130,7 @@ def _run(spark: SparkSession, files: JoinFiles, backend: str, batches: int) -> F
         clock.cpu_seconds,
         clock.seconds,
         sum(int(one["restored_cache"]) for one in counted),
-        sum(int(one[name]) for one in counted for name in _FROM_FILES),
+        sum(int(one[name]) for one in counted for name in FROM_FILES),
         int(counted[-1]["state_bytes"]),
         python_bytes,
         files.wrong(),

@@ -8,13 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.harness.killing import listed_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 SCRIPT: Final = """
 CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP)
@@ -27,6 +31,19 @@ SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k;
 _LOOK_SECONDS: Final = 0.02
 _MOST_SECONDS: Final = 300.0
 _PRIME: Final = 7919
+
+
+#: What is counted where a task's state was read from the checkpoint.
+FROM_FILES: Final = ("restored_tail", "restored_snapshot")
+
+
+def query_of(spark: SparkSession) -> StreamingQuery:
+    """The query of the join, once it was started."""
+    from sqlx.streaming.registry import registry
+
+    running = registry(spark.sparkContext).find("joined")
+    assert running is not None, "it was started"
+    return running.query
 
 
 class JoinFiles:

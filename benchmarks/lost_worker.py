@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import report
-from benchmarks.live_join import JoinFiles, wait
+from benchmarks.live_join import FROM_FILES, JoinFiles, query_of, wait
 from tests.harness.standalone import Cluster, cluster_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ WORKERS: Final = 3
 TASKS: Final = 6
 _WARM: Final = 4
 _NORMAL: Final = 3
-_RESTORES: Final = ("restored_tail", "restored_snapshot")
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class Run:
     def restored_after(self, batch: int) -> int:
         """How many tasks were read from the checkpoint after that micro-batch."""
         observed = [one.observedMetrics.get("as_of_join_1") for one in self.query.recentProgress if one.batchId > batch]
-        return sum(int(one[name]) for one in observed if one is not None for name in _RESTORES)
+        return sum(int(one[name]) for one in observed if one is not None for name in FROM_FILES)
 
     def executors(self) -> set[str]:
         """The numbers of the executors that Spark takes to be alive."""
@@ -189,7 +188,6 @@ def main(
 ) -> None:
     """Kill workers again and again, and print what it cost."""
     import sqlx
-    from sqlx.streaming.registry import registry
 
     console, found, chance = Console(), list[Kill](), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="lost_worker_") as folder:
@@ -204,15 +202,13 @@ def main(
             join.feed()
             for statement in join.statements:
                 spark.sql(statement)
-            running = registry(spark.sparkContext).find("joined")
-            assert running is not None, "it was started"
-            run = Run(spark, cluster, join, running.query)
+            run = Run(spark, cluster, join, query_of(spark))
             for _ in range(_WARM):
                 run.answer_one_more()
             for number in range(kills):
                 found.append(run.kill_one(chance))
                 console.print(f"kill {number + 1}: {found[-1]}", soft_wrap=True)
-            running.query.stop()
+            run.query.stop()
             wrong = join.wrong()
             spark.stop()
     console.print(table(found))

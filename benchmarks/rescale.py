@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.live_join import JoinFiles
+from benchmarks.live_join import JoinFiles, query_of
 from benchmarks.spark_ways import session
 
 if TYPE_CHECKING:
@@ -74,12 +74,8 @@ def measure(spark: SparkSession, backend: str, files: JoinFiles, times: int, con
 
 def _answer_one_more(spark: SparkSession, files: JoinFiles) -> None:
     """A file of orders, and all of its results committed."""
-    from sqlx.streaming.registry import registry
-
     files.feed()
-    running = registry(spark.sparkContext).find("joined")
-    assert running is not None, "it was started"
-    running.query.processAllAvailable()
+    query_of(spark).processAllAvailable()
 
 
 def table(found: dict[str, Found]) -> Table:

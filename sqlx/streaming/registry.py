@@ -179,9 +179,9 @@ def _milliseconds(micros: float) -> str:
     return f"{micros / 1000:.1f} ms"
 
 
-def reads_nothing(progress_json: str) -> bool:
+def _reads_nothing(progress: Mapping[str, Any]) -> bool:
     """Whether a micro-batch had no new rows from any source."""
-    sources = json.loads(progress_json).get("sources", ())
+    sources = progress.get("sources", ())
     return bool(sources) and all(one.get("startOffset") == one.get("endOffset") for one in sources)
 
 
@@ -280,7 +280,12 @@ class RunningQuery:
     def _end_when_read(self) -> None:
         waited, was_stopped = threading.Event(), self.was_stopped
         with suppress(PySparkException, Py4JError, OSError):  # the session has ended, and the query with it
-            while self.query.isActive and not any(map(reads_nothing, self.watched.reports(after=-1))):
+            seen = -1
+            while self.query.isActive:
+                reports = [json.loads(report) for report in self.watched.reports(seen)]
+                if any(map(_reads_nothing, reports)):
+                    break
+                seen = max([seen, *(int(report["batchId"]) for report in reports)])
                 waited.wait(self.watched.look_seconds)
             self.stop()
             self.was_stopped = was_stopped
