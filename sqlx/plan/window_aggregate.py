@@ -420,12 +420,10 @@ def _node(group: Grouped) -> Aggregation | TableAggregation:
         items += [f"{argument} AS __a{n}_{m}" for m, argument in enumerate(found)]
         items += [f"{context.edits.render(call.filter)} AS __a{n}_f"] if call.filter else []
     payload = () if is_table else _payload(group)
-    items += [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(payload)]
-    if context.carries:
-        place = group.block.items[0].relation.body
-        items += check_live_left(context.text, place, group.prefix + group.from_text, group.arrival).items
-    sql = f"{group.prefix}SELECT {', '.join(items) or '1 AS __one'} FROM {group.from_text}{_where(group)}"
-    fragment = context.fragment(sql)
+    refused = [f"{quoted(column.name)} AS _l{n}" for n, column in enumerate(payload)]
+    carried = _order_items(group) if context.carries else []
+    core, sql = (_input_sql(group, [*items, *more, *carried]) for more in ([], refused))
+    fragment = replace(context.fragment(sql), core=core)
     types = {column.name: column.type for column in fragment.columns}
     check_key_types(context.text, group.grouping, types)
     if context.binder.case_sensitive:
@@ -437,6 +435,16 @@ def _node(group: Grouped) -> Aggregation | TableAggregation:
         _call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
     )
     return (_of_table if is_table else _of_stream)(group, fragment, types, aggregates, payload, texts)
+
+
+def _order_items(group: Grouped) -> list[str]:
+    """The columns of the order in which rows came."""
+    place = group.block.items[0].relation.body
+    return list(check_live_left(group.context.text, place, group.prefix + group.from_text, group.arrival).items)
+
+
+def _input_sql(group: Grouped, items: list[str]) -> str:
+    return f"{group.prefix}SELECT {', '.join(items) or '1 AS __one'} FROM {group.from_text}{_where(group)}"
 
 
 def _of_table(

@@ -805,7 +805,8 @@ def _narrowed(
             rows if isinstance(rows, HandedOver) else rows.drop(*same)
             for rows, same in zip(inputs, copies, strict=True)
         ]
-        spec = replace(spec, make_logic=partial(logics.with_copies, spec.make_logic, layouts))
+        makes = partial(logics.with_copies, spec.make_logic, layouts)
+        spec = replace(spec, make_logic=makes, answers=f"{spec.answers} {layouts}")
     return inputs, spec
 
 

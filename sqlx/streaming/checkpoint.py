@@ -88,7 +88,7 @@ class Checkpoint:
             misfit: why the rows of an edited query do not fit where those of before are; "" where they do.
 
         Returns:
-            Whether the query was edited in a way that its state outlives.
+            Whether the query was edited in a way that its state outlives, or goes on into another sink.
 
         Raises:
             RunError: it says what differs.

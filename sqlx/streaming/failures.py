@@ -10,6 +10,12 @@ _WORKER = re.compile(r"udtf\.errors\.(?:StateError|OperatorError): \[([A-Z]+\.[A
 _RECORD = re.compile(r"\[KAFKA\.MALFORMED_RECORD\] (topic \S+ partition \d+ offset \d+ [^\n]*)")
 _STACK = re.compile(r"^\s+(?:at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)\s*$", re.MULTILINE)
 _PYTHON_STACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n|\n)*")
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+#: What a server puts before the words of an error in the process that writes its micro-batches.
+_SERVED = re.compile(
+    r"^\[session: [^\]]*\] \[userId: [^\]]*\] Found error inside foreachBatch Python process: "
+    r"(?:[\w.]+(?:Exception|Error): )?(?:\([\w.]+\) )?"
+)
 _HINTS = {
     "STATE.CANNOT_WRITE": "Make room there, or let this user write, and start the query again: it goes on from there.",
     "STATE.OTHER_TYPE": "Give the source the type that it had, or start anew with CREATE OR REPLACE STREAMING TABLE.",
@@ -99,7 +105,10 @@ def plain(message: str) -> str:
 
     >>> plain("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03\n\tat org.apache.A.b(A.scala:1)")
     'Path does not exist: file:/x.'
+    >>> plain("[A] [session: 64f0] [userId: ] Found error inside foreachBatch Python process: a.OddError: (b.C) No.")
+    'No.'
     """
     text = _PYTHON_STACK.sub("", _STACK.sub("", message)).strip()
     text = re.sub(r"\s*SQLSTATE: \w+", "", text.split("\n\n")[0])
-    return re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", " ".join(text.split()))
+    text = _CONDITION.sub("", " ".join(text.split()))
+    return _CONDITION.sub("", _SERVED.sub("", text))

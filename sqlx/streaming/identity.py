@@ -18,6 +18,8 @@ _REMEMBERS: Final = frozenset(
     {"DISTINCT", "EXCEPT", "GROUP", "INTERSECT", "JOIN", "LIMIT", "MINUS", "OVER", "UNION", "WATERMARK"}
 )
 _SHOWN: Final = 60
+#: Ends the format of a sink to whose table changes are applied: it has all rows, or is none.
+UPSERTED: Final = " OPTIONS (write.mode 'upsert')"
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,18 @@ class Identity:
 
 
 def is_edited(stored: Identity, wanted: Identity) -> bool:
-    """Whether nothing but the text of the query differs, and that in a way which its state outlives."""
+    """Whether its state outlives what differs: the text around the operators, and where the rows go from now on."""
     same = replace(wanted, query=stored.query, fingerprint=stored.fingerprint)
-    return not difference_of(stored, same) and keeps_state(stored, wanted)
+    if UPSERTED not in stored.sink + wanted.sink:
+        same = replace(same, sink=stored.sink, location=stored.location)
+    if difference_of(stored, same):
+        return False
+    return stored.fingerprint == wanted.fingerprint or keeps_state(stored, wanted)
+
+
+def goes_elsewhere(stored: Identity, wanted: Identity) -> bool:
+    """Whether the rows from now on go to another sink, or to another place."""
+    return (stored.sink, stored.location) != (wanted.sink, wanted.location)
 
 
 def difference_of(stored: Identity, wanted: Identity) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from pyspark.errors import PySparkException
 
 from catalog.definitions import part_text
 from catalog.spark import analysis_error
-from catalog.statements import literal
+from catalog.statements import absolute, literal
 from sqlx.connectors.jars import CONNECTORS
 from sqlx.errors import BindError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
 from sqlx.sql.definitions import StreamingTable
 from sqlx.streaming.tables import SINK_LOG, folder_of
 from udtf.engine import engine_of
-from udtf.engine.folders import last_number
+from udtf.engine.folders import HadoopFolder, last_number
 from udtf.engine.java import Py4JError, Py4JJavaError
 
 if TYPE_CHECKING:
@@ -242,9 +242,9 @@ def find_sink(spark: SparkSession, statement: StreamingTable) -> Sink:
         file_format = engine_of(spark).file_format(statement.format)
     except (PySparkException, Py4JError) as error:
         raise _unknown(statement, error) from None
-    if file_format is not None:
-        return Sink(name, "files", file_format)
-    return Sink(name, "table" if name in _TABLE_FORMATS else "plain")
+    if name in _TABLE_FORMATS:  # a server says of some of them what it says of files
+        return Sink(name, "table")
+    return Sink(name, "plain") if file_format is None else Sink(name, "files", file_format)
 
 
 def _unknown(statement: StreamingTable, error: Exception) -> BindError:
@@ -292,21 +292,37 @@ class FileSink:
         return last_logged(spark, self.location) >= batch_id
 
 
+#: An entry of Spark's log of files that names none.
+_NO_FILES: Final = "v1"
+_COMPACTED_EVERY: Final = "spark.sql.streaming.fileSink.log.compactInterval"
+
+
 def last_logged(spark: SparkSession, location: str) -> int:
     """The last micro-batch in the log of a table of files; -1 where there is no log."""
     return last_number(folder_of(spark, location).names(SINK_LOG))
 
 
 def log_until(spark: SparkSession, location: str, file_format: Any, schema: StructType, batch_id: int) -> None:
-    """Note micro-batches without rows in the log of a table, up to one that is finished; where there is a log.
+    """Note micro-batches without rows in the log of a table, up to one that is finished.
 
-    Each is a file without rows; it has the columns of the table, since not all readers ask for them by name.
+    Each is a file without rows; it has the columns of the table, since not all readers ask for them by name. A table
+    that had no rows until then gets a log that begins there.
     """
     last = last_logged(spark, location)
-    if 0 <= last < batch_id:
+    if last < 0:
+        _begin_log(spark, location, batch_id)
+    elif last < batch_id:
         nothing = spark.createDataFrame([], schema)
         for number in range(last + 1, batch_id + 1):
             FileSink(location, file_format).write(number, nothing)
+
+
+def _begin_log(spark: SparkSession, location: str, batch_id: int) -> None:
+    """Empty entries up to a micro-batch, from the last that Spark will ask for when it next compacts its log."""
+    every = int(spark.conf.get(_COMPACTED_EVERY) or 10)
+    log = HadoopFolder(spark, f"{absolute(location)}/{SINK_LOG}")
+    for number in range(max(0, (batch_id + 1) // every * every - 1), batch_id + 1):
+        log.write(f"{number}.compact" if (number + 1) % every == 0 else str(number), _NO_FILES)
 
 
 class NothingSink:

@@ -23,11 +23,12 @@ from sqlx.streaming.backend import NOTE as BACKEND_NOTE
 from sqlx.streaming.backfill import Backfilling
 from sqlx.streaming.checkpoint import Checkpoint, usual_checkpoint
 from sqlx.streaming.history import check_possible
-from sqlx.streaming.identity import Identity, further_columns
+from sqlx.streaming.identity import UPSERTED, Identity, further_columns, goes_elsewhere
 from sqlx.streaming.lakehouse import TableSink, check_catalog, keeps_batches, transactions_of
 from sqlx.streaming.meaning import meaning_of
 from sqlx.streaming.pages import show_on_ui
 from sqlx.streaming.registry import RunningQuery, listen, queries_of
+from sqlx.streaming.served import served_writer
 from sqlx.streaming.sinks import (
     MODE_OPTION,
     NOTE,
@@ -98,6 +99,8 @@ def _output(starter: Starter, lates: list[LateOutput], files: Sink, checkpoint: 
     found = table.columns if table.exists else columns
     if table.exists and table.checkpoint != owner:
         raise _refused(starter, table, "a table of that name is there already, which this stream did not make")
+    if table.exists and table.format not in ("", files.format):
+        raise _refused(starter, table, f"it is of {table.format}, and the result goes to {files.format}")
     found = _with_further(starter, table, found, columns, files.format)
     if any(_names(columns_of(late.schema)) != _names(found) for late in lates):
         raise _refused(starter, table, f"its columns are {', '.join(c.name for c in found)}")
@@ -194,7 +197,11 @@ def begin(starter: Starter, live: LiveQuery, late: list[Output], checkpoint: Che
         if late and live.fat is not None and live.rows is not None:
             frame, rows = live.fat, live.rows
         outputs = [Output(rows, _batch_sink(starter, live)), *late]
-        return _writer(starter, frame, checkpoint).foreachBatch(BatchWriter(outputs, starter.failures)).start()
+        write: Callable[[DataFrame, int], None] = BatchWriter(outputs, starter.failures)
+        if is_remote(starter.spark):
+            assert checkpoint is not None, "a table has one"
+            write = served_writer(frame, outputs, checkpoint.folder.path)
+        return _writer(starter, frame, checkpoint).foreachBatch(write).start()
     sink, options = starter.sink, starter.options
     if sink.format == "kafka":
         return _records(starter, live, checkpoint)
@@ -247,6 +254,8 @@ def _same(batch: DataFrame) -> DataFrame:
 Lowered = Callable[[int, "ChangelogFolder | None", Histories], "LiveQuery"]
 #: Said when a query goes on whose text is another one.
 EDITED = "`{name}` goes on with another text: rows from now on are those of the new one."
+#: Said when a query goes on whose sink is another one.
+MOVED = "The rows of `{name}` go to {now} from now on; those of before stay in {before}."
 #: What rows that were kept before do not have.
 FURTHER = "What its state holds from before has NULL in {names}."
 #: Formats whose columns go by their names, so that further ones may be added.
@@ -279,6 +288,7 @@ class Starter:
     notes: list[str] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     is_new: bool = field(default=False, init=False)
+    is_moved: bool = field(default=False, init=False)
     location: str = field(default="", init=False)
     changelog: ChangelogFolder | None = field(default=None, init=False)
     backfilling: Backfilling | None = field(default=None, init=False)
@@ -286,10 +296,10 @@ class Starter:
     def __post_init__(self) -> None:
         self.name: TableName = qualified(self.spark, self.statement.name)
         self.is_upsert = self.preview is None and is_upsert(self.statement)
-        if self.is_upsert and is_remote(self.spark):
-            raise self._not_over_connect("a table to which changes are applied", self.statement.span("USING"))
         self.table = StreamTable(self.spark, self.name)
         self.sink: Sink = find_sink(self.spark, self.statement) if self.preview is None else Sink("preview", "plain")
+        if self.is_upsert:
+            self._check_server("changes applied to", self.statement.span("USING"))
         check_path(self.statement.text, self.statement.span("USING"), self.sink.format, self.path)
         catalog = str(self.spark.conf.get("spark.sql.catalog.spark_catalog", ""))
         check_catalog(self.statement.text, self.statement.span("NAME"), self.sink.format, self.name, catalog)
@@ -323,6 +333,7 @@ class Starter:
         checkpoint = self._prepare(live)
         try:
             self._make_table(live, checkpoint)
+            self._log_what_wrote_nothing(checkpoint, live.frame.schema)
             self._read_history(live, checkpoint)
             query = self._run(live, checkpoint)
         except Exception:
@@ -342,9 +353,8 @@ class Starter:
         self.notes += live.plan.notes
         if not live.frame.isStreaming:
             raise UnsupportedError("STREAMING.NOT_LIVE", self.statement.text, self.statement.span("AS"))
-        if live.late and is_remote(self.spark):
-            span = late_span(self.statement.text) or self.statement.span("AS")
-            raise self._not_over_connect("LATE TO of a streaming table", span)
+        if live.late:
+            self._check_server("LATE TO beside", late_span(self.statement.text) or self.statement.span("AS"))
         if self.is_upsert:
             check_upsert(self.statement, self.sink, live)
         return live
@@ -409,42 +419,65 @@ class Starter:
             self._remove(checkpoint)
             stored = None
         wanted = self._identity(live, stored)
+        self.location = wanted.location
         if stored is None:
             self._refuse_leftovers()
             checkpoint.write(wanted)
             self.is_new = True
         else:
+            self.is_moved = goes_elsewhere(stored, wanted)
             if checkpoint.check(stored, wanted, lambda: self._misfit(live)):
                 self._add_columns(live)
+                self._make_table(live, checkpoint)  # first: a checkpoint of a sink has its table
                 checkpoint.write(wanted)
-                self.notes.append(EDITED.format(name=self.name.shown))
-                if further := further_columns(stored, wanted):
-                    self.notes.append(FURTHER.format(names=", ".join(f"`{name}`" for name in further)))
-            self._log_what_was_moved(checkpoint, stored.location, live.frame.schema)
-        self.location = wanted.location
+                self._say_what_changed(stored, wanted)
         return checkpoint
+
+    def _say_what_changed(self, stored: Identity, wanted: Identity) -> None:
+        if stored.query.split() != wanted.query.split():
+            self.notes.append(EDITED.format(name=self.name.shown))
+        if self.is_moved:
+            before, now = (" in ".join(filter(None, (one.sink, one.location))) for one in (stored, wanted))
+            self.notes.append(MOVED.format(name=self.name.shown, now=now, before=before))
+        if further := further_columns(stored, wanted):
+            self.notes.append(FURTHER.format(names=", ".join(f"`{name}`" for name in further)))
 
     def _misfit(self, live: LiveQuery) -> str:
         """Why the rows of an edited query do not fit into the table of those before; "" where they do."""
         if live.plan.result.shape != "append":
             return "its result is the changes of a table, and those of before would not be taken back"
-        if self.sink.kind == "plain" or not self.table.exists:
-            return ""
+        why = self._occupied() if self.is_moved else ""
+        if why or self.sink.kind == "plain" or not self.table.exists:
+            return why
         have, given = self.table.columns, columns_of(live.frame.schema)
         if have == given[: len(have)] and (self.sink.format in BY_NAME or have == given):
             return ""
         shown = (", ".join(f"{column.name} {column.type}" for column in columns) for columns in (have, given))
         return "the columns of its table are {}, and these rows would have {}".format(*shown)
 
+    def _occupied(self) -> str:
+        """Why rows cannot go to another sink or place from now on; "" where they can."""
+        is_of_files = self.sink.file_format is not None
+        if is_of_files and is_remote(self.spark):
+            return "a client of Spark Connect cannot begin files with a later micro-batch than the first"
+        if self.sink.kind != "plain" and self.table.exists:
+            if self.table.is_of(self.sink.format, self.location):
+                return ""
+            return f"the table {self.name.shown} is there and holds what it wrote before; copy its rows and drop it"
+        if is_of_files and self.table.has_files(self.location):  # its log may have the numbers of micro-batches to come
+            return f"{folder_of(self.spark, self.location).shown} has the files of a stream already"
+        return ""
+
     def _add_columns(self, live: LiveQuery) -> None:
         """Give the table the further columns of an edited query."""
         if self.sink.kind != "plain" and self.table.exists:
             self.table.add_columns(columns_of(live.frame.schema)[len(self.table.columns) :])
 
-    def _log_what_was_moved(self, checkpoint: Checkpoint, location: str, schema: StructType) -> None:
-        """A micro-batch that moved state wrote no rows, and Spark's log of files wants to hear of every number."""
-        if self.sink.file_format is not None and not self.is_upsert and not is_remote(self.spark):
-            log_until(self.spark, location, self.sink.file_format, schema, checkpoint.last_batch)
+    def _log_what_wrote_nothing(self, checkpoint: Checkpoint | None, schema: StructType) -> None:
+        """Micro-batches that moved state or wrote elsewhere: Spark's log of files wants to hear of every number."""
+        if checkpoint is None or self.is_upsert or self.sink.file_format is None or is_remote(self.spark):
+            return
+        log_until(self.spark, self.location, self.sink.file_format, schema, checkpoint.last_batch)
 
     def _left_nothing(self, checkpoint: Checkpoint, stored: Identity) -> bool:
         """Whether the query before failed in its first micro-batch: the corrected one may begin in its place."""
@@ -477,9 +510,9 @@ class Starter:
         if self.sink.file_format is not None and self.path:
             location = folder_of(self.spark, self.path).path
         elif self.sink.kind == "files":
-            location = stored.location if stored is not None else self.table.location
+            location = (stored.location if stored is not None else "") or self.table.location
         meaning = meaning_of(SparkCatalog(self.spark), self.statement.query)
-        sink = f"{self.sink.format} OPTIONS ({MODE_OPTION} 'upsert')" if self.is_upsert else self.sink.format
+        sink = f"{self.sink.format}{UPSERTED}" if self.is_upsert else self.sink.format
         query, name, changelog = self.statement.query, self.name.shown, self.changelog
         state, partitions = (STORE, 0) if changelog is None else (CHANGELOG, changelog.partitions)
         start, end = self.statement.span("BACKFILL")
@@ -532,7 +565,7 @@ class Starter:
                 raise self._exists()
             return
         has_files = self.sink.kind == "files" and self.table.has_files(self.location)
-        if checkpoint.has_results and not has_files:
+        if checkpoint.has_results and not has_files and not self.is_moved:
             raise self._refused(
                 "STREAMING.CHECKPOINT_WITHOUT_TABLE", name=self.name.shown, path=checkpoint.folder.shown
             )
@@ -631,9 +664,11 @@ class Starter:
         statement = self.statement
         return BindError("STREAMING.TABLE_EXISTS", statement.text, statement.span("NAME"), name=self.name.shown)
 
-    def _not_over_connect(self, what: str, span: tuple[int, int]) -> UnsupportedError:
-        """What is written micro-batch by micro-batch needs the driver's process."""
-        return UnsupportedError("UNSUPPORTED.CONNECT", self.statement.text, span, what=what)
+    def _check_server(self, what: str, span: tuple[int, int]) -> None:
+        """What is written micro-batch by micro-batch a server can write to tables that keep the number of each."""
+        if is_remote(self.spark) and not keeps_batches(self.sink.format):
+            what = f"{what} a table of {self.sink.format}, which keeps no number of a micro-batch"
+            raise UnsupportedError("UNSUPPORTED.CONNECT", self.statement.text, span, what=what)
 
     def _start_refused(self, error: PySparkException) -> Exception:
         if any(condition in str(error.getCondition()) for condition in _CHANGING):

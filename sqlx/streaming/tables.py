@@ -104,6 +104,15 @@ class StreamTable:
         """Whether it is a Delta table of Spark's own catalog."""
         return self._kept.provider == "delta"
 
+    @property
+    def format(self) -> str:
+        """Its format; "" where another catalog keeps it."""
+        return self._kept.provider if self.name.is_in_session_catalog else ""
+
+    def is_of(self, form: str, location: str) -> bool:
+        """Whether it is a table of a format, with its files in one place; only of Spark's own catalog is it known."""
+        return self.format == form and folder_of(self.spark, self.location).path == location
+
     def _kept_by_its_format(self) -> str:
         """The same of a table that keeps its properties itself: Delta's log, or another catalog."""
         listed = self.spark.sql(f"SHOW TBLPROPERTIES {self.name.text}").collect()

@@ -19,10 +19,13 @@ from catalog.statements import absolute, literal
 from sqlx.connectors.jars import is_43
 from sqlx.errors import BindError, RunError, did_you_mean
 from sqlx.spark.stream import CHANGE_TYPE
-from sqlx.streaming.lakehouse import FORMATS, Transactions, as_source, once, query_id, transactions_of
+from sqlx.streaming.lakehouse import FORMATS, as_source, query_id, transactions_of
 from sqlx.streaming.sinks import MODE_OPTION, BatchSink, Sink
 from sqlx.streaming.tables import StreamTable, TableName, folder_of
 from udtf.engine.folders import HadoopFolder
+from udtf.engine.sent_plans import sent
+from udtf.spark.served_batches import CHANGED, BatchTable
+from udtf.spark.transactions import Transactions, once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +110,7 @@ def _span(statement: StreamingTable) -> tuple[int, int]:
 
 
 _PLACE, _ROW = "__place", "__row"
-_CHANGED, _TABLE = "__changed", "__table"
+_TABLE = "__table"
 _DELETE = f"{CHANGE_TYPE} = 'delete'"
 
 
@@ -186,21 +189,27 @@ class MergeUpsert:
         with self.changes.computed(rows) as changed:
             if changed is None:
                 return
-            with once(changed.sparkSession, self.transactions, batch_id) as is_new:
+            spark = changed.sparkSession
+            with once(spark, self.transactions, query_id(spark), batch_id) as is_new:
                 if is_new:
-                    self._merge(changed)
+                    as_source(changed).createOrReplaceTempView(CHANGED)
+                    spark.sql(self._merge())
 
-    def _merge(self, changed: DataFrame) -> None:
+    def on_server(self, rows: DataFrame) -> BatchTable:
+        """The same as a server of Spark Connect does it."""
+        changed = sent(self.changes.last(rows))
+        return BatchTable(changed, self.table.name.text, self.transactions, self._merge())
+
+    def _merge(self) -> str:
         columns = [part_text(name) for name in self.changes.shown]
-        assigned = ", ".join(f"{_TABLE}.{name} = {_CHANGED}.{name}" for name in columns)
-        as_source(changed).createOrReplaceTempView(_CHANGED)
-        changed.sparkSession.sql(
-            f"MERGE INTO {self.table.name.text} AS {_TABLE} USING {_CHANGED} "
-            f"ON {self.changes.same_key(_TABLE, _CHANGED)} "
-            f"WHEN MATCHED AND {_CHANGED}.{_DELETE} THEN DELETE "
+        assigned = ", ".join(f"{_TABLE}.{name} = {CHANGED}.{name}" for name in columns)
+        return (
+            f"MERGE INTO {self.table.name.text} AS {_TABLE} USING {CHANGED} "
+            f"ON {self.changes.same_key(_TABLE, CHANGED)} "
+            f"WHEN MATCHED AND {CHANGED}.{_DELETE} THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET {assigned} "
-            f"WHEN NOT MATCHED AND NOT {_CHANGED}.{_DELETE} THEN INSERT ({', '.join(columns)}) "
-            f"VALUES ({', '.join(f'{_CHANGED}.{name}' for name in columns)})"
+            f"WHEN NOT MATCHED AND NOT {CHANGED}.{_DELETE} THEN INSERT ({', '.join(columns)}) "
+            f"VALUES ({', '.join(f'{CHANGED}.{name}' for name in columns)})"
         )
 
 
@@ -221,15 +230,15 @@ class DeltaLakeUpsert:
         written = found.transaction_version(query)
         if not changed.num_rows or (written is not None and written >= batch_id):
             return
-        values = {_quoted(name): f"{_CHANGED}.{_quoted(name)}" for name in self.changes.shown}
+        values = {_quoted(name): f"{CHANGED}.{_quoted(name)}" for name in self.changes.shown}
         keys = " AND ".join(
-            f"{_TABLE}.{_quoted(name)} IS NOT DISTINCT FROM {_CHANGED}.{_quoted(name)}"
+            f"{_TABLE}.{_quoted(name)} IS NOT DISTINCT FROM {CHANGED}.{_quoted(name)}"
             for name in (self.changes.columns[place] for place in self.changes.keys)
         )
         kept = CommitProperties(app_transactions=[Transaction(query, batch_id)])
-        merge = found.merge(changed, predicate=keys, source_alias=_CHANGED, target_alias=_TABLE, commit_properties=kept)
-        merge = merge.when_matched_delete(f"{_CHANGED}.{_DELETE}").when_matched_update(values)
-        merge.when_not_matched_insert(values, predicate=f"NOT {_CHANGED}.{_DELETE}").execute()
+        merge = found.merge(changed, predicate=keys, source_alias=CHANGED, target_alias=_TABLE, commit_properties=kept)
+        merge = merge.when_matched_delete(f"{CHANGED}.{_DELETE}").when_matched_update(values)
+        merge.when_not_matched_insert(values, predicate=f"NOT {CHANGED}.{_DELETE}").execute()
 
 
 def _quoted(name: str) -> str:
@@ -330,8 +339,8 @@ class FileUpsert:
         new = changed.where(f"NOT {_DELETE}").select(*columns)
         if before:
             reader = changed.sparkSession.read.format(self.format).schema(new.schema)
-            same = F.expr(self.changes.same_key(_TABLE, _CHANGED))
-            kept = reader.load(before[0]).alias(_TABLE).join(changed.alias(_CHANGED), same, "left_anti")
+            same = F.expr(self.changes.same_key(_TABLE, CHANGED))
+            kept = reader.load(before[0]).alias(_TABLE).join(changed.alias(CHANGED), same, "left_anti")
             new = kept.unionByName(new)
         new = new.hint("rebalance")  # few files, and none that is empty
         new.write.format(self.format).mode("overwrite").options(**self.options).save(absolute(place))

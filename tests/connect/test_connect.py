@@ -375,12 +375,12 @@ def test_a_streaming_table_that_goes_on_without_its_client(joined: SparkSession)
         (
             TABLE.replace("o.ccy = r.ccy", "o.ccy = r.ccy GRACE INTERVAL 1 HOUR LATE TO refused"),
             "UNSUPPORTED.CONNECT",
-            "LATE TO of a streaming",
+            "LATE TO beside a table of parquet, which keeps no number of a micro-batch",
         ),
         (
             TABLE.replace("TRIGGER", "USING parquet OPTIONS (write.mode 'upsert') TRIGGER"),
             "UNSUPPORTED.CONNECT",
-            "a table to which changes are applied",
+            "changes applied to a table of parquet, which keeps no number of a micro-batch",
         ),
         ("DESCRIBE STREAMING QUERY nowhere", "STREAMING.UNKNOWN_QUERY", "^^^^^^^"),
         ("SELECT * FROM state('nowhere')", "STREAMING.NO_STATE", "^^^^^^^"),

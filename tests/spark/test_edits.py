@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 JOIN = "FROM ed_orders o LEFT JOIN ed_rates r AS OF o.ts ON o.ccy = r.ccy"
 NOW = "TRIGGER (AVAILABLE NOW) TASKS 2"
 NUMBERS = count(1)
+#: After how many micro-batches Spark puts the log of a table of files into one file: it wants to hear of each.
+COMPACTED_EVERY = "spark.sql.streaming.fileSink.log.compactInterval"
 
 
 @pytest.fixture
@@ -28,6 +31,7 @@ def recorded(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("INSERT INTO ed_rates VALUES ('EUR', 110, TIMESTAMP'2026-01-01 10:00:00')")
     yield spark
     spark.conf.unset("sqlx.state_backend")
+    spark.conf.unset(COMPACTED_EVERY)
     for query in registry(spark.sparkContext).all():
         query.query.stop()
         registry(spark.sparkContext).forget(query.name)
@@ -310,3 +314,56 @@ def test_windows_and_csv(recorded: SparkSession) -> None:
     more = started(recorded, f"SELECT ccy, count(*) AS n, 1 AS one {grouped} EMIT FINAL", "USING csv")
     assert "the columns of its table are" in more  # columns of CSV files go by their places
     assert started(recorded, f"SELECT ccy, sum(amount) AS n {grouped} EMIT FINAL", "USING csv") != ""
+
+
+def test_rows_go_to_another_sink_from_now_on(recorded: SparkSession, tmp_path: Path) -> None:
+    recorded.conf.set(COMPACTED_EVERY, "3")
+    join = f"SELECT o.id, r.rate {JOIN}"
+    for _ in range(5):
+        first = one_more(recorded)
+        assert started(recorded, join, "USING noop") == ""
+    kept = []
+    for _ in range(3):
+        kept.append(one_more(recorded))
+        assert started(recorded, join, "USING parquet") == ""
+    assert rows(recorded) == [(number, 110) for number in kept]
+    there = started(recorded, join, "USING csv")
+    assert "the table ed_rows is there and holds what it wrote before; copy its rows and drop it" in there
+    assert "its rows are in" in started(recorded, join, f"USING parquet OPTIONS (path '{tmp_path}')")
+    one_more(recorded)
+    assert started(recorded, join, "USING noop") == ""
+    after = one_more(recorded)
+    assert started(recorded, join, "USING parquet") == ""  # into the table that is still there
+    assert rows(recorded) == [(number, 110) for number in [*kept, after]]
+    recorded.sql("DROP TABLE ed_rows")
+    last = one_more(recorded)
+    assert started(recorded, f"{join} WHERE o.id > {first}", "USING json") == ""
+    assert rows(recorded) == [(last, 110)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param("SELECT id FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 MINUTE BY (ccy)", marks=pytest.mark.full),
+        "SELECT id FROM ed_orders DEDUPLICATE WITHIN INTERVAL 1 MINUTE BY (ccy) KEEP LAST",
+        f"{WINDOWS} EMIT FINAL",
+        pytest.param(f"SELECT o.id, r.rate {JOIN}", marks=pytest.mark.full),
+    ],
+    ids=["first", "last", "windows", "join"],
+)
+def test_refused_rows_are_kept_from_now_on(recorded: SparkSession, query: str) -> None:
+    recorded.conf.set(COMPACTED_EVERY, "3")
+
+    def a_late_row() -> None:  # in time, without a key for the join and the deduplication
+        key = "NULL" if "ed_rates" in query else "'EUR'"
+        recorded.sql(f"INSERT INTO ed_orders VALUES ({next(NUMBERS)}, {key}, 1, TIMESTAMP'2026-01-01 10:00:00')")
+
+    recorded.sql("INSERT INTO ed_orders VALUES (0, 'EUR', 1, TIMESTAMP'2026-01-01 12:00:00')")
+    for _ in range(2):
+        assert started(recorded, query) == ""
+        a_late_row()
+    for _ in range(3):
+        assert started(recorded, f"{query.replace('LEFT JOIN', 'JOIN')} LATE TO ed_late") == ""
+        a_late_row()
+    assert recorded.table("ed_late").count() == 3
+    assert started(recorded, query) == ""

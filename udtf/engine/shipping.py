@@ -42,8 +42,8 @@ def unpacked(carried, name, archive):
     return pickle.loads(carried)
 
 def carrying(*carried):
-    def carrier(batches):
-        return unpacked(*carried)(batches)
+    def carrier(*given):
+        return unpacked(*carried)(*given)
 
     return carrier
 
@@ -90,9 +90,9 @@ def carried_processor(processor: Any) -> Any:
     return _carriers()["Carrier"](*_carried(processor))
 
 
-def carried_function(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same of a function over batches."""
-    found: Callable[[Any], Any] = _carriers()["carrying"](*_carried(function))
+def carried_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a function over batches, or over a micro-batch and its number."""
+    found: Callable[..., Any] = _carriers()["carrying"](*_carried(function))
     return found
 
 

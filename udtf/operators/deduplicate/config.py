@@ -55,7 +55,7 @@ class DeduplicateConfig:
     @property
     def remembered(self) -> DeduplicateConfig:
         """What its state depends on: of a late row nothing is kept, and of others what is handed on may change."""
-        return replace(self, late=self.late if self.late == "to" else None, columns=())
+        return replace(self, late=None, columns=())
 
     def to_json(self) -> str:
         """As the options of the table function."""
