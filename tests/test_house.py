@@ -30,7 +30,11 @@ WITHOUT_BATCH = ("corrected_join", "table_lookup", "suppress", "table_aggregate"
 
 
 #: Errors whose cases need more than a statement.
-OTHER_CASES = [ROOT / "tests/unit/sqlx/test_java.py", ROOT / "tests/connect/test_connect.py"]
+OTHER_CASES = [
+    ROOT / "tests/unit/sqlx/test_java.py",
+    ROOT / "tests/unit/sqlx/test_class_archive.py",
+    ROOT / "tests/connect/test_connect.py",
+]
 
 
 class Broken(NamedTuple):

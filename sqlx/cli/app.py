@@ -21,6 +21,7 @@ from sqlx.cli.pipelines import pipelines
 from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
 from sqlx.cli.serve import serve
 from sqlx.cli.start import started
+from sqlx.cli.warm import warm
 from sqlx.failures import CommandError
 from sqlx.version import __version__
 
@@ -267,6 +268,7 @@ app.add_typer(connectors, name="connectors")
 app.command()(serve)
 app.command(context_settings=SETTINGS)(pipelines)
 app.command()(pack)
+app.command()(warm)
 
 
 def _text_script(text: str, name: str) -> Script:

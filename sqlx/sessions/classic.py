@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 
 import udtf
 from sqlx.connectors.jars import CONF, connector_conf
+from sqlx.sessions import class_archive
 from sqlx.sessions.defaults import DEFAULTS
 from sqlx.sessions.hook import ExtensionsFunction, FrontEnd
 from sqlx.sessions.java import use_java
@@ -40,8 +42,7 @@ def session(app: str, master: str | None, conf: Mapping[str, str], warehouse: st
     from pyspark import SparkConf, SparkContext  # a client of Spark Connect has neither
 
     submitted = _submitted()
-    if submitted is None:
-        use_java()
+    java = use_java() if submitted is None else None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     own = {**DEFAULTS, **_OF_THE_DRIVER, "spark.app.name": app, "spark.master": _LOCAL}
@@ -52,7 +53,8 @@ def session(app: str, master: str | None, conf: Mapping[str, str], warehouse: st
     settings.pop(CONF, None)  # Spark would warn of a setting that is not its own
     others = settings.pop("spark.sql.extensions", "")
     spark_conf = SparkConf().setAll(list(settings.items()))
-    context = SparkContext.getOrCreate(spark_conf)
+    with nullcontext() if java is None else class_archive.used(java):
+        context = SparkContext.getOrCreate(spark_conf)
     front = _front(context)
     builder = context._jvm.org.apache.spark.sql.classic.SparkSession.builder()  # type: ignore[union-attr]
     builder = _extended(builder.sparkContext(context._jsc.sc()), context, others).withExtensions(front.extensions)

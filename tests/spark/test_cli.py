@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -151,3 +152,19 @@ def test_the_command_in_a_process_of_its_own_shows_no_stack_trace(tmp_path: Path
     assert not any(word in done.stderr for word in ("Traceback", "\tat ", "WARN", "log4j"))
     assert (tmp_path / "house" / "kept").is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["house"]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_start_after_warming_takes_its_classes_from_the_archive(tmp_path: Path) -> None:
+    archive, log = tmp_path / "spark.jsa", tmp_path / "loaded.log"
+
+    def ran(*arguments: str, **further: str) -> str:
+        own = {**os.environ, "SQLX_CLASS_ARCHIVE": str(archive), **further}
+        command = [sys.executable, "-m", "sqlx", *arguments]
+        return subprocess.run(command, env=own, capture_output=True, text=True, timeout=500, check=True).stdout
+
+    assert str(archive) in ran("warm")
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Xlog:class+load:file={log}"
+    assert "42" in ran("sql", "-e", "SELECT 42 AS answer", SPARK_SUBMIT_OPTS=options)
+    assert log.read_text().count("shared objects file (top)") > 5000
