@@ -34,14 +34,9 @@ test-all: check docs test-compat test-connect test-wheel ## all there is, hours:
 	$(MAKE) lakehouse GATE="not dbt"
 	$(MAKE) dbt demo
 
-environments: jars .cache/spark.jsa ## what tests of other releases and of connectors need beside .venv: fetched while checks run
+environments: jars ## what tests of other releases and of connectors need beside .venv: fetched while checks run
 	@.ci/setup-compat 4.0
 	@.ci/setup-connect
-
-# The classes that Spark loads, in half of the time: each of the tests' processes starts with it. Not all Javas make one.
-.cache/spark.jsa: pyproject.toml | setup
-	@mkdir -p .cache && rm -f $@
-	@-SQLX_CLASS_ARCHIVE=$@ SPARK_SUBMIT_OPTS="-XX:TieredStopAtLevel=1" $(BIN)/sqlx warm
 
 jars: setup ## those of Kafka, Avro and Delta, and a broker; once, into .cache
 	@SQLX_JARS=.cache/jars $(BIN)/sqlx connectors fetch kafka avro delta

@@ -25,8 +25,6 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 # Of short runs the second compiler and the parallel collector take more from two cores than they give.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-# Each of some twenty starts of Spark takes half of the processor time with it; where it is missing, none is used.
-os.environ.setdefault("SQLX_CLASS_ARCHIVE", str(Path(__file__).parents[1] / ".cache/spark.jsa"))
 
 #: Only a client of Spark Connect runs these: `make connect`.
 collect_ignore = [] if os.environ.get("SQLX_TEST_REMOTE") else ["connect"]
