@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +51,7 @@ def used(java: JavaHome) -> Iterator[None]:
     if archive is None or not archive.is_file():
         yield
         return
-    with _options(f"-XX:SharedArchiveFile={archive} {_QUIET}"):
+    with _options(f"{shlex.quote(f'-XX:SharedArchiveFile={archive}')} {_QUIET}"):
         yield
 
 
@@ -60,16 +61,31 @@ def make(java: JavaHome, archive: Path) -> None:
     Raises:
         RunError: `JAVA_NO_CLASS_ARCHIVE`.
     """
-    archive.parent.mkdir(parents=True, exist_ok=True)
     draft = archive.with_name(f".{archive.name}.{uuid.uuid4().hex}")
-    with _options(f"-XX:ArchiveClassesAtExit={draft}"):
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        reason = _written(java, draft)
+        if not reason:
+            draft.replace(archive)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = str(error)
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+    if reason:
+        raise RunError("JAVA_NO_CLASS_ARCHIVE", java=java.version, reason=reason.rstrip("."))
+
+
+def _written(java: JavaHome, draft: Path) -> str:
+    """Let a process write it at its end; why there is none, or ""."""
+    with _options(shlex.quote(f"-XX:ArchiveClassesAtExit={draft}")):
         environment = {**os.environ, VARIABLE: "", "JAVA_HOME": str(java.path)}
     command = [sys.executable, "-m", "sqlx.sessions.warming"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    if done.returncode or not draft.is_file():
-        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise RunError("JAVA_NO_CLASS_ARCHIVE", java=java.version, reason=said[-1] if said else "it made no file")
-    draft.replace(archive)
+    if done.returncode == 0 and draft.is_file():
+        return ""
+    said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    return said[-1] if said else "it made no file"
 
 
 @contextmanager

@@ -102,6 +102,19 @@ def test_a_java_that_can_make_none_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "Java 17.0.15 made no archive of Spark's classes: Error: no base archive." in str(refused.value)
 
 
+def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="Not a directory"):
+        class_archive.make(JAVA, tmp_path / "file" / "own.jsa")
+
+
+def test_a_path_may_have_spaces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "own cache.jsa"
+    path.touch()
+    monkeypatch.setenv(class_archive.VARIABLE, str(path))
+    assert options(JAVA).startswith(f"-Xss4m '-XX:SharedArchiveFile={path}' ")
+
+
 def test_who_wants_none_is_asked_to_say_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(class_archive.VARIABLE, "")
     monkeypatch.setattr(java, "find_java", lambda: JAVA)
