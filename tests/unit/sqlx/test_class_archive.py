@@ -104,7 +104,7 @@ def test_a_java_that_can_make_none_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match="File exists|Not a directory"):
+    with pytest.raises(RunError, match=r"File exists|Not a directory"):
         class_archive.make(JAVA, tmp_path / "file" / "own.jsa")
 
 
