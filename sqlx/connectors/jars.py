@@ -302,11 +302,15 @@ FOLDER_VARIABLE = "SQLX_JARS"
 _EXTENSIONS: Final = "spark.sql.extensions"
 
 
+def cache_folder() -> Path:
+    """Where what can be had again is kept: ``~/.cache/sqlx`` (``XDG_CACHE_HOME`` is heeded)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sqlx")
+
+
 def jars_folder() -> Path:
-    """Where jars are kept: ``SQLX_JARS``, else ``~/.cache/sqlx/jars`` (``XDG_CACHE_HOME`` is heeded)."""
+    """Where jars are kept: ``SQLX_JARS``, else ``jars`` in the cache's folder."""
     given = os.environ.get(FOLDER_VARIABLE)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(given).expanduser().absolute() if given else Path(cache, "sqlx", "jars")
+    return Path(given).expanduser().absolute() if given else cache_folder() / "jars"
 
 
 def named(names: Iterable[str]) -> list[Connector]:

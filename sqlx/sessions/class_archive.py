@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyspark
 
+from sqlx.connectors.jars import cache_folder
 from sqlx.errors import RunError
 
 if TYPE_CHECKING:
@@ -39,9 +40,8 @@ def archive_of(java: JavaHome) -> Path | None:
     given = os.environ.get(VARIABLE)
     if given is not None:
         return Path(given).expanduser().absolute() if given else None
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     place = hashlib.sha1(f"{java.path} {pyspark.__file__}".encode(), usedforsecurity=False).hexdigest()[:12]
-    return cache / "sqlx" / f"classes-java{java.version}-pyspark{pyspark.__version__}-{place}.jsa"
+    return cache_folder() / f"classes-java{java.version}-pyspark{pyspark.__version__}-{place}.jsa"
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class StreamTable:
     @property
     def is_delta(self) -> bool:
         """Whether it is a Delta table of Spark's own catalog."""
-        return self._kept.provider == "delta"
+        return self.format == "delta"
 
     @property
     def format(self) -> str:
