@@ -1,8 +1,9 @@
 """A lease on a folder, such as a checkpoint: of several drivers one writes, and the others stand by until it is silent.
 
 Each holder has a number, greater than all before it, as a file of that name; beside it a file that it writes again and
-again. Who stands by looks whether that file changes, by its own clock alone. That no row is written twice does not hang
-on this: Spark's own logs refuse a micro-batch that somebody else has committed. The lease decides who tries.
+again. Who stands by looks whether that file changes, by its own clock alone, and whether a connection to its driver
+breaks. That no row is written twice does not hang on this: Spark's own logs refuse a micro-batch that somebody else has
+committed. The lease decides who tries.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from catalog.statements import absolute
 from sqlx.errors import RunError
+from sqlx.streaming.liveness import Address, Connection, address_of
 from udtf.engine.folders import LEASE, HadoopFolder, last_number
 from udtf.engine.java import Py4JJavaError
 
@@ -39,12 +42,14 @@ class Holder:
         number: greater than that of everybody before.
         host, pid: the process.
         key: tells it from any other process.
+        driver: where its JVM listens.
     """
 
     number: int
     host: str
     pid: int
     key: str
+    driver: Address = field(default_factory=Address)
 
     @property
     def shown(self) -> str:
@@ -116,25 +121,27 @@ class Lease:
             facts = json.loads(self._folder.read(str(number)) or "{}")
         except (ValueError, Py4JJavaError):  # it is being written
             facts = {}
-        return Holder(number, facts.get("host", "?"), facts.get("pid", 0), facts.get("key", ""))
+        driver = Address(**facts.get("driver", {}))
+        return Holder(number, facts.get("host", "?"), facts.get("pid", 0), facts.get("key", ""), driver)
 
     def _is_gone(self, holder: Holder, tell: Callable[[Holder], None], given_up: threading.Event) -> bool:
         """Watch a holder until it is gone, or another one has come."""
         seen, since, told = -1, time.monotonic(), False
-        while time.monotonic() - since < SILENCE_SECONDS:
-            names = self._folder.names()
-            if f"{holder.number}.{_END}" in names:
-                return True
-            if last_number(names) > holder.number:
-                return False
-            if not told:
-                tell(holder)
-                told = True
-            beat = self._folder.modified_ms(f"{holder.number}.{_BEAT}")
-            if beat != seen:
-                seen, since = beat, time.monotonic()
-            if given_up.wait(BEAT_SECONDS / 2):
-                return False
+        with closing(Connection(holder.driver)) as connection:
+            while time.monotonic() - since < SILENCE_SECONDS:
+                names = self._folder.names()
+                if f"{holder.number}.{_END}" in names:
+                    return True
+                if given_up.is_set() or last_number(names) > holder.number:
+                    return False
+                if not told:
+                    tell(holder)
+                    told = True
+                beat = self._folder.modified_ms(f"{holder.number}.{_BEAT}")
+                if beat != seen:
+                    seen, since = beat, time.monotonic()
+                if connection.ends_within(BEAT_SECONDS / 2):
+                    return True
         return True
 
     def _is_taken(self, holder: Holder) -> bool:
@@ -144,9 +151,8 @@ class Lease:
 
     def _take(self, before: int) -> None:
         """Write the next number, and look whose it is: two may have written it at once, and the later one has it."""
-        wanted = Holder(before + 1, socket.gethostname(), os.getpid(), self._key)
-        facts = {"host": wanted.host, "pid": wanted.pid, "key": wanted.key}
-        if not self._folder.create(str(wanted.number), json.dumps(facts)):
+        wanted = Holder(before + 1, socket.gethostname(), os.getpid(), self._key, address_of(self.spark))
+        if not self._folder.create(str(wanted.number), json.dumps(asdict(wanted))):
             return
         self._beat(wanted)
         threading.Event().wait(BEAT_SECONDS / 2)
