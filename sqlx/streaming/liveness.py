@@ -47,6 +47,7 @@ class Connection:
 
     address: Address
     _socket: socket.socket | None = field(default=None, init=False)
+    _was_reached: bool = field(default=False, init=False)
 
     def ends_within(self, seconds: float) -> bool:
         """Wait so long, or until the driver is dead, whichever is first.
@@ -54,9 +55,9 @@ class Connection:
         Returns:
             Whether it is: what it had taken it has closed, and its port is refused. False says nothing.
         """
-        if self._socket is None:
-            self._connect()
-        if self._socket is None:  # it was never reached: others may stand between
+        if self._socket is None and self._connect() and self._was_reached:
+            return True
+        if self._socket is None:  # others may stand between
             threading.Event().wait(seconds)
             return False
         if not self._breaks_within(seconds):
@@ -75,6 +76,7 @@ class Connection:
         try:
             if self.address.port:
                 self._socket = socket.create_connection((self.address.host, self.address.port), _CONNECT_SECONDS)
+                self._was_reached = True
         except ConnectionRefusedError:
             return True
         except OSError:  # no such host, no way to it, no answer

@@ -73,6 +73,58 @@ def puts_before(sides: NDArray[np.int8], is_accepted: NDArray[np.bool_]) -> NDAr
     return before
 
 
+class Outcomes:
+    """What becomes of the rows of one input, and stream time as they come: A, 2.1, 4.1, B9.
+
+    Args:
+        table: the rows in the order of arrival.
+        times: names of time columns: the first one is the time of a row, which has none where one of them is NULL.
+        n_keys: how many key columns it has.
+
+    Attributes:
+        times: by row, microseconds; anything where it has none.
+        has_time, has_key: by row.
+        keys: the key columns.
+        outcomes: by row, once it is decided.
+        clock: stream time after each row, once it is decided.
+    """
+
+    def __init__(self, table: pa.Table, times: Sequence[str], n_keys: int) -> None:
+        """Know the rows, and decide nothing."""
+        columns = [one_chunk(table[name]) for name in times]
+        self._table = table
+        self.times, self.has_time = micros_of(columns[0]), is_present(columns[0])
+        for column in columns[1:]:
+            self.has_time = self.has_time & is_present(column)
+        self.keys = keys_of(table, n_keys)
+        self.has_key = keys_present(self.keys)
+        self.outcomes, self.clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
+
+    def decide_left(self, now: int, limits: tuple[int, int]) -> int:
+        """Decide on stream rows, which may wait; returns stream time after them."""
+        return int(
+            column_loops.decide_left(self.times, self.has_time, self.has_key, now, *limits, self.outcomes, self.clock)
+        )
+
+    def decide_right(self, now: int, limits: tuple[int, int], admitted: NDArray[np.bool_] | None = None) -> int:
+        """Decide on rows of which none waits; returns stream time after them.
+
+        Args:
+            now: stream time before them.
+            limits: how far ahead of it and how far behind it they may be, microseconds.
+            admitted: the rows whose key is one; those without a NULL in it where that is not given.
+        """
+        has_key = self.has_key if admitted is None else admitted
+        return int(
+            column_loops.decide_right(self.times, self.has_time, has_key, now, *limits, self.outcomes, self.clock)
+        )
+
+    def refused(self, rows: NDArray[np.int64], name: str) -> pa.Table:
+        """Some of the rows as late rows of an operator."""
+        known = pa.array(self.times, mask=~self.has_time)
+        return refused(self._table, rows, self.outcomes, known, self.clock, name)
+
+
 class Decided:
     """Which rows of an input are accepted where nothing waits: A, 2.1, 4.1, B9.
 
@@ -104,24 +156,17 @@ class Decided:
         retention_us: int | None = None,
     ) -> None:
         """Decide on every row."""
-        column = one_chunk(table[time])
-        self.times, has_time = micros_of(column), is_present(column)
-        self.has_key = keys_present(keys_of(table, n_keys))
-        admitted = np.ones_like(self.has_key) if keeps_null_keys else self.has_key
-        self._outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
-        before = UNSET if now is None else now
-        after = column_loops.decide_right(
-            self.times, has_time, admitted, before, limit(max_future_us), limit(retention_us),
-            self._outcomes, self._clock,
-        )  # fmt: skip
-        self.now = None if after == UNSET else int(after)
-        self._known = pa.array(self.times, mask=~has_time)
-        self.is_accepted = self._outcomes == ACCEPTED
+        self._found = found = Outcomes(table, [time], n_keys)
+        self.times, self.has_key = found.times, found.has_key
+        admitted = np.ones_like(found.has_key) if keeps_null_keys else found.has_key
+        after = found.decide_right(UNSET if now is None else now, (limit(max_future_us), limit(retention_us)), admitted)
+        self.now = None if after == UNSET else after
+        self.is_accepted = found.outcomes == ACCEPTED
         self.accepted = np.flatnonzero(self.is_accepted)
 
-    def refused(self, table: pa.Table, name: str) -> pa.Table:
+    def refused(self, name: str) -> pa.Table:
         """The other rows, as late rows of an operator."""
-        return refused(table, np.flatnonzero(~self.is_accepted), self._outcomes, self._known, self._clock, name)
+        return self._found.refused(np.flatnonzero(~self.is_accepted), name)
 
 
 def count_refused(metrics: Metrics, late: Sequence[pa.Table]) -> None:

@@ -60,7 +60,7 @@ def put_rows(current: CurrentRows, side: int, config: TableConfig, table: pa.Tab
     cells = current.rows[side].append(put) + np.arange(len(put))
     if "__deleted" in put.column_names:
         cells = np.where(truth_of(one_chunk(put["__deleted"])), cell_of_deleted(config), cells)
-    return Put(rows, put, codes, cells, decided.times[rows], decided.refused(table, config.name), decided.now)
+    return Put(rows, put, codes, cells, decided.times[rows], decided.refused(config.name), decided.now)
 
 
 def cell_of_deleted(config: TableConfig) -> int:

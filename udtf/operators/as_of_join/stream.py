@@ -16,19 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from udtf import rules
-from udtf.columns import compiled as column_loops
-from udtf.columns.arrays import micros_of, one_chunk
+from udtf.columns.arrays import one_chunk
 from udtf.columns.batch import (
+    Outcomes,
     count_refused,
     flags_of,
     hashes_of,
-    is_present,
     keys_of,
-    keys_present,
     micros_or,
     ordered,
     puts_before,
-    refused,
     table_of,
     taken,
     uncaused,
@@ -97,6 +94,11 @@ class Asked:
     released: pa.Table
 
 
+def left_outcomes(config: AsOfJoinConfig, table: pa.Table) -> Outcomes:
+    """The stream rows of a micro-batch, not decided: without an event time a row has no place in time (A)."""
+    return Outcomes(table, [name for name in ("__as_of", "__event_time") if name in table.column_names], config.n_keys)
+
+
 class LeftBatch:
     """The stream rows of a micro-batch.
 
@@ -112,18 +114,9 @@ class LeftBatch:
 
     def __init__(self, config: AsOfJoinConfig, table: pa.Table, now: int) -> None:
         self._config, self._table = config, table
-        time = one_chunk(table["__as_of"])
-        self._times, self._has_time = micros_of(time), is_present(time)
-        if "__event_time" in table.column_names:  # without one the row has no place in time (A)
-            self._has_time = self._has_time & is_present(one_chunk(table["__event_time"]))
-        self._keys = keys_of(table, config.n_keys)
-        has_key = keys_present(self._keys)
-        self.outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
-        self.now = int(
-            column_loops.decide_left(
-                self._times, self._has_time, has_key, now, *config.left_limits, self.outcomes, self._clock
-            )
-        )
+        self._rows = left_outcomes(config, table)
+        self._times, self.outcomes = self._rows.times, self._rows.outcomes
+        self.now = self._rows.decide_left(now, config.left_limits)
 
     def refused(self) -> pa.Table:
         """The late rows; a left join answers what has no time or no key (6.1, B2)."""
@@ -131,8 +124,7 @@ class LeftBatch:
         is_refused = outcomes == rules.FUTURE
         if not self._config.is_left:
             is_refused |= (outcomes == rules.NO_TIME) | (outcomes == rules.NULL_KEY)
-        times = pa.array(self._times, mask=~self._has_time)
-        return refused(self._table, np.flatnonzero(is_refused), outcomes, times, self._clock, self._config.name)
+        return self._rows.refused(np.flatnonzero(is_refused), self._config.name)
 
     def ask(self, waiting: Waiting) -> Asked:
         """What is answered; the rows that wait beyond the micro-batch go to `staying`."""
@@ -172,7 +164,7 @@ class LeftBatch:
         """The codes of the keys of the rows that are answered."""
         is_wanted = np.zeros(len(self._table), np.bool_)
         is_wanted[asked.sources[(asked.sources < len(is_wanted)) & (asked.reasons == kernel.MATCH)]] = True
-        codes = keys.find(self._keys, hashes_of(self._table), is_wanted)
+        codes = keys.find(self._rows.keys, hashes_of(self._table), is_wanted)
         if len(asked.released):
             columns, hashes = keys_of(asked.released, self._config.n_keys), hashes_of(asked.released)
             codes = np.concatenate([codes, keys.find(columns, hashes, np.ones(len(hashes), np.bool_))])
@@ -208,7 +200,7 @@ class LeftBatch:
         order = np.argsort(times, kind="stable")  # what waited before has arrived before
         sources, entered, times = sources[order], entered[order], times[order]
         causes = np.empty(len(sources), np.int64)
-        compiled_stream.find_causes(times, entered, entering, self._clock, wait, causes)
+        compiled_stream.find_causes(times, entered, entering, self._rows.clock, wait, causes)
         order = np.argsort(causes, kind="stable")
         sources, causes, times = sources[order], causes[order], times[order]
         return released, self._by_key(sources, causes, times, released), causes
@@ -223,7 +215,7 @@ class LeftBatch:
         places = np.flatnonzero(np.append(is_same, False) | np.append(False, is_same))
         groups = np.cumsum(np.append(True, ~is_same))[places]
         rows, keys = pa.array(sources[places]), []
-        for number, column in enumerate(self._keys):
+        for number, column in enumerate(self._rows.keys):
             whole = pa.concat_arrays([column, one_chunk(released[f"__k{number}"])]) if len(released) else column
             keys.append(tie_ranks(whole.take(rows), ("asc", "first")))
         sources = sources.copy()
@@ -284,32 +276,23 @@ class RightBatch:
 
     def __init__(self, config: AsOfJoinConfig, table: pa.Table, now: int) -> None:
         self._config, self._table = config, table
-        time = one_chunk(table["__time"])
-        self._times, self._has_time = micros_of(time), is_present(time)
-        has_key = keys_present(keys_of(table, config.n_keys))
-        self._outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
-        self.now = int(
-            column_loops.decide_right(
-                self._times, self._has_time, has_key, now, *config.right_limits, self._outcomes, self._clock
-            )
-        )
-        self.is_accepted = self._outcomes == rules.ACCEPTED
+        self._found = Outcomes(table, ["__time"], config.n_keys)
+        self.now = self._found.decide_right(now, config.right_limits)
+        self.is_accepted = self._found.outcomes == rules.ACCEPTED
         self._rows = np.flatnonzero(self.is_accepted)
         self.accepted = self._kept()
-        self.clock = self._clock[self._rows]
+        self.clock = self._found.clock[self._rows]
 
     def refused(self) -> pa.Table:
         """The rows that are no versions, as late rows."""
-        rows = np.flatnonzero(~self.is_accepted)
-        times = pa.array(self._times, mask=~self._has_time)
-        return refused(self._table, rows, self._outcomes, times, self._clock, self._config.name)
+        return self._found.refused(np.flatnonzero(~self.is_accepted), self._config.name)
 
     def _kept(self) -> pa.Table:
         config, table = self._config, self._table
         schema = versions_schema(config, table.schema)
         names = [f"__k{number}" for number in range(config.n_keys)]
         columns = {name: table[name] for name in (*names, "__hash", *config.right_columns)}
-        columns["__time"] = pa.array(self._times)
+        columns["__time"] = pa.array(self._found.times)
         if config.has_known:  # a version that nobody knows when it became known never takes part (C4)
             columns["__known"] = pa.array(micros_or(one_chunk(table["__seq"]), _NEVER))
         columns["__flags"] = pa.array(flags_of(table))

@@ -14,16 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from udtf import rules
-from udtf.columns import compiled as column_loops
 from udtf.columns.arrays import micros_of, one_chunk
 from udtf.columns.batch import (
     count_refused,
     hashes_of,
     is_present,
     keys_of,
-    keys_present,
     puts_before,
-    refused,
 )
 from udtf.columns.rows import FEWEST_ROWS, Rows, grown
 from udtf.columns.updates import UpdateRows, equals, orders_of_both, rows_by_place
@@ -41,6 +38,7 @@ from udtf.operators.as_of_join.stream import (
     StreamVersions,
     by_code,
     count_answers,
+    left_outcomes,
     versions_schema,
     zero_grown,
 )
@@ -158,25 +156,15 @@ class _Asking:
     """
 
     def __init__(self, config: AsOfJoinConfig, table: pa.Table, now: int, number: int) -> None:
-        time, happened = one_chunk(table["__as_of"]), one_chunk(table["__event_time"])
-        self._table, self._config, self.times = table, config, micros_of(time)
-        has_event_time, self._has_time = is_present(happened), is_present(time)
-        self._has_time &= has_event_time
-        self.has_key = keys_present(keys_of(table, config.n_keys))
-        self.outcomes, self._clock = np.empty(len(table), np.int8), np.empty(len(table), np.int64)
-        self.now = int(
-            column_loops.decide_left(
-                self.times, self._has_time, self.has_key, now, *config.left_limits, self.outcomes, self._clock
-            )
-        )
-        unanswered = (self.outcomes == rules.NO_TIME) | (self.outcomes == rules.NULL_KEY)
-        is_answered = self.outcomes == rules.ACCEPTED
+        self._config, self._found = config, left_outcomes(config, table)
+        self.now = self._found.decide_left(now, config.left_limits)
+        self.times, outcomes, happened = self._found.times, self._found.outcomes, one_chunk(table["__event_time"])
+        is_answered = outcomes == rules.ACCEPTED
         if config.is_left:
-            is_answered |= unanswered & has_event_time
+            is_answered |= ((outcomes == rules.NO_TIME) | (outcomes == rules.NULL_KEY)) & is_present(happened)
         self.rows, self._refused = np.flatnonzero(is_answered), np.flatnonzero(~is_answered)
-        self.reasons = np.where(self._has_time, np.where(self.has_key, kernel.MATCH, kernel.NO_KEY), kernel.NULL_TIME)[
-            self.rows
-        ]
+        has_key = np.where(self._found.has_key, kernel.MATCH, kernel.NO_KEY)
+        self.reasons = np.where(self._found.has_time, has_key, kernel.NULL_TIME)[self.rows]
         own = {"__as_of": self.times[self.rows], "__happened": micros_of(happened)[self.rows]}
         own["__number"] = np.arange(number, number + len(self.rows))
         schema = left_schema(config, table.schema)
@@ -187,8 +175,7 @@ class _Asking:
 
     def refused(self) -> pa.Table:
         """The rows that are not answered, as late rows."""
-        times = pa.array(self.times, mask=~self._has_time)
-        return refused(self._table, self._refused, self.outcomes, times, self._clock, self._config.name)
+        return self._found.refused(self._refused, self._config.name)
 
 
 class CorrectedJoinStream:

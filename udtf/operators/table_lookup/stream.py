@@ -167,7 +167,7 @@ class TableLookupStream:
         current = self._known_current(put.schema)
         answers = current.join(put, left, lefts, puts_before(sides, rights.is_accepted)[lefts.accepted])
         self._times = {"left_time": lefts.now, "right_time": rights.now}
-        late = (lefts.refused(left, config.name), rights.refused(right, config.name))
+        late = (lefts.refused(config.name), rights.refused(config.name))
         delta = Segment({"rows": put}, dict(self._times)) if len(put) or before != self._times else None
         metrics = self._metrics(late, answers)
         return StreamEmission(self._rows(left, lefts.accepted, answers), late, metrics, delta)

@@ -67,6 +67,22 @@ def test_one_that_cuts_a_connection_and_takes_another_is_not_dead() -> None:
         connection.close()
 
 
+def test_one_that_is_gone_is_dead_whenever_that_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a process dies its port may do anything."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = Connection(Address(*server.getsockname()))
+        assert not connection.ends_within(SOON)
+        server.accept()[0].close()
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "create_connection", reset)
+            assert not connection.ends_within(AT_LAST)
+    assert connection.ends_within(AT_LAST)
+
+
+def reset(*_: object) -> socket.socket:
+    raise ConnectionResetError
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "no.such.host.invalid"])
 def test_one_that_was_never_reached_may_live(host: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
