@@ -1,6 +1,6 @@
 # Every target sets up what it needs. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dbt test test-all fast check choose environments jars types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-latency bench-peers bench-standby bench-lost-worker bench-cluster bench-rescale bench-windows bench-tables bench-serving clean
+.PHONY: help setup demo dbt test test-all fast check choose environments jars types contracts lint spark compat connect test-compat test-connect test-wheel kafka lakehouse docs complete bench-connect bench-as-of bench-as-of-stream bench-deduplicate bench-kafka bench-latency bench-peers bench-standby bench-lost-worker bench-cluster bench-places bench-rescale bench-windows bench-tables bench-serving clean
 
 BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
@@ -145,6 +145,9 @@ bench-lost-worker: setup ## kills workers of a small cluster under a live join (
 
 bench-cluster: setup ## what a live join costs on three workers beside one machine (ARGS="--keys 100000 --batches 5")
 	$(BIN)/python -m benchmarks.cluster $(ARGS)
+
+bench-places: setup ## a live join's micro-batch with its checkpoint on a disk, on HDFS, and where renames copy
+	$(BIN)/python -m benchmarks.places $(ARGS)
 
 bench-rescale: setup ## a running live join goes from 2 to 16 partitions and back (ARGS="--keys 100000 --times 1")
 	$(BIN)/python -m benchmarks.rescale $(ARGS)

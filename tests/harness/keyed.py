@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 
 from tests.harness.killing import WAITED, Driver, finished
 
+Groups = list[tuple[str | None, int, int]]
 #: Rows of a changing table in files; {folder} is where they are.
 DEFINITION = (
     "CREATE OR REPLACE TEMPORARY UPSERT TABLE keyed_source (id BIGINT, g STRING, v BIGINT, gone BOOLEAN, ts TIMESTAMP) "
@@ -24,10 +26,17 @@ _FIRST_WRITTEN = 1_767_225_600
 _GROUPS = ("a", "b", "c'\"`", "d", None)
 
 
-def lives_and_deaths(folder: Path, form: str, most: int) -> Keyed:
-    """Let drivers upsert groups and be killed, then one end in peace; what they had to read."""
-    chance, keyed = random.Random(form), Keyed(folder)
-    for _ in range(most):
+def lives_and_deaths(folder: Path, form: str, most: int, read: Callable[[], Groups]) -> Keyed:
+    """Let drivers upsert groups and be killed, then one end in peace; what they had to read.
+
+    Args:
+        folder: of files, checkpoint and tables.
+        form: the format of the table.
+        most: how many drivers are killed.
+        read: what the table shows. After each kill that are the groups of some of the files, never fewer than before.
+    """
+    chance, keyed, shown = random.Random(form), Keyed(folder), 0
+    for number in range(most):
         driver = Driver(folder, f"upsert={form}")
         at = finished(folder) + 1
         try:
@@ -39,6 +48,9 @@ def lives_and_deaths(folder: Path, form: str, most: int) -> Keyed:
             WAITED.wait(chance.uniform(0, 4))  # a micro-batch takes about as long
         finally:
             driver.kill()
+        found = read()
+        assert found in keyed.answers[shown:], f"kill {number + 1}: {found} is no answer, or one of before"
+        shown += keyed.answers[shown:].index(found)
     last = Driver(folder, "now", f"upsert={form}")
     try:
         assert last.process.wait(timeout=300) == 0, last.log
@@ -54,6 +66,8 @@ class Keyed:
         self.folder, self.files, self._dice = folder / "keyed", 0, random.Random(seed)
         self.folder.mkdir()
         self._rows: dict[int, tuple[str | None, int]] = {}
+        #: The groups after each number of files.
+        self.answers = [self.answer]
 
     def add(self) -> None:
         """One more file of updates and deletions."""
@@ -74,9 +88,10 @@ class Keyed:
         os.utime(draft, (written, written))  # Spark takes files by it, and those of the same millisecond in any order
         draft.rename(self.folder / f"part-{self.files:05}.parquet")
         self.files += 1
+        self.answers.append(self.answer)
 
     @property
-    def answer(self) -> list[tuple[str | None, int, int]]:
+    def answer(self) -> Groups:
         """The groups of the rows that are there now."""
         groups: dict[str | None, tuple[int, int]] = {}
         for group, value in self._rows.values():

@@ -1,21 +1,29 @@
 """The process that is killed: one streaming table over folders of Parquet files, from its checkpoint on.
 
-``python kill_driver.py FOLDER [now] [upsert=FORMAT] [slow] [store]``: ``now`` reads what is there and ends; ``upsert``
-applies the changes of groups to a table of that format, in the place of a join whose rows are added; ``slow`` keeps its
-tables and checkpoint on a file system that renames by copying; ``store`` keeps its state in Spark's state store. It
-prints READY when its query runs.
+``python kill_driver.py FOLDER [now] [upsert=FORMAT] [slow] [hdfs=URL] [store]``: ``now`` reads what is there and ends;
+``upsert`` applies the changes of groups to a table of that format, in the place of a join whose rows are added;
+``slow`` keeps its tables and checkpoint on a file system that renames by copying, ``hdfs`` on an HDFS; ``store`` keeps
+its state in Spark's state store. It prints READY when its query runs.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
 
 import sqlx
 from sqlx.streaming.registry import registry
 from tests.harness import keyed
 from tests.harness.slow import slow_conf
 
+if TYPE_CHECKING:
+    from sqlx.streaming.registry import RunningQuery
+
+#: What the last life writes where the table is on no disk.
+ANSWER = "answer.parquet"
 DEFINITIONS = (
     "CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP) "
     "USING parquet OPTIONS (path '{folder}/orders', maxFilesPerTrigger '1') TIMESTAMP BY ts",
@@ -33,9 +41,9 @@ GROUPS = (
 )
 
 
-def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False, store: bool = False) -> None:
+def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False, hdfs: str = "", store: bool = False) -> None:
     """Run the query until it ends, or this process does."""
-    kept = f"slow://{folder}" if slow else str(folder)
+    kept = f"slow://{folder}" if slow else f"{hdfs}{folder}"
     conf = {
         "spark.driver.memory": "1g",
         "spark.local.dir": str(folder / "local"),
@@ -61,11 +69,23 @@ def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False, store
     spark.sql((GROUPS if upsert else QUERY).format(kept=kept, trigger=trigger, format=upsert, name=name))
     print("READY", flush=True)  # noqa: T201 - the one who kills reads it
     (query,) = registry(spark.sparkContext).all()
+    if hdfs:
+        note_commits(folder / "checkpoint/commits", query)
     query.wait()
+    if hdfs and now:
+        pq.write_table(spark.table("joined").toArrow(), folder / ANSWER)
+
+
+def note_commits(folder: Path, query: RunningQuery) -> None:
+    """Until the query ends, tell by files on the disk which micro-batches are done: whoever kills looks there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    while query.query.isActive:
+        for progress in query.query.recentProgress:
+            (folder / str(progress.batchId)).touch()
+        query.query.awaitTermination(0.05)
 
 
 if __name__ == "__main__":
-    formats = [given.partition("=")[2] for given in sys.argv[2:] if given.startswith("upsert=")]
-    given = sys.argv[2:]
-    upserted = formats[0] if formats else ""
-    main(Path(sys.argv[1]), now="now" in given, upsert=upserted, slow="slow" in given, store="store" in given)
+    given = dict(argument.partition("=")[::2] for argument in sys.argv[2:])
+    words = {word: word in given for word in ("now", "slow", "store")}
+    main(Path(sys.argv[1]), upsert=given.get("upsert", ""), hdfs=given.get("hdfs", ""), **words)

@@ -16,7 +16,7 @@ from sqlx.streaming import upsert
 from sqlx.streaming.registry import registry
 from sqlx.streaming.tables import qualified
 from sqlx.streaming.upsert import Changes, FileUpsert, FileVersions
-from tests.harness.keyed import DEFINITION, QUERY, Keyed, lives_and_deaths
+from tests.harness.keyed import DEFINITION, QUERY, Groups, Keyed, lives_and_deaths
 from tests.harness.killing import die_before_commit, warehouse
 
 if TYPE_CHECKING:
@@ -145,7 +145,10 @@ def test_old_versions_go_when_nobody_can_be_reading_them(spark: SparkSession) ->
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
 def test_kills_leave_the_current_rows(tmp_path: Path) -> None:
-    keyed = lives_and_deaths(tmp_path, "parquet", 4)
-    latest = sorted(done.parent for done in tmp_path.glob("warehouse/joined/version-*/_done"))[-1]
-    rows = [tuple(row.values()) for row in pq.read_table(latest).to_pylist()]
-    assert sorted(rows, key=str) == keyed.answer
+    def read() -> Groups:
+        latest = sorted(done.parent for done in tmp_path.glob("warehouse/joined/version-*/_done"))[-1]
+        rows = [(row["g"], row["n"], row["v"]) for row in pq.read_table(latest).to_pylist()]
+        return sorted(rows, key=str)
+
+    keyed = lives_and_deaths(tmp_path, "parquet", 4, read)
+    assert read() == keyed.answer
