@@ -9,6 +9,7 @@ takes 50 ms. All rows are counted in the end.
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from collections.abc import Mapping
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 #: Where the state is: changelogs are on disks only.
 STORE, CHANGELOG = "store", "changelog"
 DISK: Final = "a disk"
+#: Of a micro-batch: the rows, and the logs of what it reads and that it is done.
+PARTS: Final = {"addBatch": "rows s", "walCommit": "log of offsets s", "commitOffsets": "log of commits s"}
 _WARM: Final = 5
 
 
@@ -41,10 +44,12 @@ class Found:
 
     Attributes:
         seconds: from a file of orders to its commit, of each micro-batch.
+        parts: what Spark says of its parts, median seconds: `PARTS`.
         wrong: rows missing, doubled or wrong.
     """
 
     seconds: list[float]
+    parts: dict[str, float]
     wrong: int
 
 
@@ -58,10 +63,12 @@ def measure(spark: SparkSession, files: JoinFiles, place: str, batches: int) -> 
     for _ in range(_WARM):
         answer_one_more(spark, files)
     seconds = [answer_one_more(spark, files) for _ in range(batches)]
+    durations = [one.durationMs for one in query_of(spark).recentProgress[-batches:]]
+    parts = {name: statistics.median(one.get(name, 0) for one in durations) / 1000 for name in PARTS}
     spark.sql("STOP STREAMING QUERY joined")
     wrong = wrong_rows(spark, files, place)
     spark.sql("DROP TABLE joined")
-    return Found(seconds, wrong)
+    return Found(seconds, parts, wrong)
 
 
 def answer_one_more(spark: SparkSession, files: JoinFiles) -> float:
@@ -81,11 +88,12 @@ def wrong_rows(spark: SparkSession, files: JoinFiles, place: str) -> int:
 
 def table(found: Mapping[tuple[str, str], Found]) -> Table:
     """A line for each place, beside the disk with its state in the same place."""
-    shown = Table("checkpoint and table on", "state", "median s", "p95 s", "most s", "beyond a disk s", "wrong rows")
+    head = ("checkpoint and table on", "state", "median s", "p95 s", "most s", "beyond a disk s")
+    shown = Table(*head, *PARTS.values(), "wrong rows")
     for (name, backend), one in found.items():
         median, *others = report.spread_of(one.seconds)
         usual, *_ = report.spread_of(found[DISK, backend].seconds)
-        cells = [f"{value:.2f}" for value in (median, *others, median - usual)]
+        cells = [f"{value:.2f}" for value in (median, *others, median - usual, *one.parts.values())]
         shown.add_row(name, backend, *cells, str(one.wrong))
     return shown
 
@@ -94,6 +102,7 @@ def main(
     keys: Annotated[int, typer.Option(help="Versions in the state.", min=1_000)] = 100_000,
     rows: Annotated[int, typer.Option(help="Orders of each micro-batch.", min=1)] = 10_000,
     batches: Annotated[int, typer.Option(help="Micro-batches that count, in each place.", min=1)] = 30,
+    conf: Annotated[list[str] | None, typer.Option(help="KEY=VALUE, further settings of Spark.")] = None,
 ) -> None:
     """Run the same join in each place, and print what its micro-batches take."""
     console, found = Console(), dict[tuple[str, str], Found]()
@@ -101,7 +110,8 @@ def main(
         home = Path(folder)
         (home / "classes").mkdir()
         (home / "hdfs").mkdir()
-        spark, hdfs = session(slow_conf(home / "classes")), Hdfs(home / "hdfs")
+        further = dict(one.partition("=")[::2] for one in conf or ())
+        spark, hdfs = session({**slow_conf(home / "classes"), **further}), Hdfs(home / "hdfs")
         places = (
             (DISK, CHANGELOG, ""),
             (DISK, STORE, ""),

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 _LOCAL = "local[*]"
 _OF_THE_DRIVER = {"spark.sql.execution.arrow.pyspark.enabled": "true", "spark.ui.showConsoleProgress": "false"}
+#: HDFS has a file whole once a data node has told of its last block. A client that asks too early sleeps 400 ms before
+#: it asks again, and a micro-batch closes half a dozen files one after the other. So it asks again after 20 ms, and as
+#: each sleep is twice the one before, more often: for 20 s in all, as with Hadoop's own numbers for 12.
+_CLOSING = "spark.hadoop.dfs.client.block.write.locateFollowingBlock"
+_ON_HDFS = {f"{_CLOSING}.initial.delay.ms": "20", f"{_CLOSING}.retries": "10"}
 #: How long a task waits for the place where it is better off. On one machine a file system may name another host: there
 #: is none, and after the wait nobody asks again. On a cluster a live task's state is in the memory of one executor, and
 #: so long it waits behind others there; with Spark's 3 s so do tasks whose executor is gone, and a new one gets none.
@@ -45,7 +50,7 @@ def session(app: str, master: str | None, conf: Mapping[str, str], warehouse: st
     java = use_java() if submitted is None else None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    own = {**DEFAULTS, **_OF_THE_DRIVER, "spark.app.name": app, "spark.master": _LOCAL}
+    own = {**DEFAULTS, **_OF_THE_DRIVER, **_ON_HDFS, "spark.app.name": app, "spark.master": _LOCAL}
     defaults = {**own, **(submitted or {}), **({} if master is None else {"spark.master": master})}
     defaults.setdefault(_WAIT, _WAIT_HERE if defaults["spark.master"].startswith("local") else _WAIT_ON_CLUSTERS)
     settings = {**defaults, **_warehouse(warehouse), **conf}

@@ -128,7 +128,7 @@ class Lease:
         """Watch a holder until it is gone, or another one has come."""
         seen, since, told = -1, time.monotonic(), False
         with closing(Connection(holder.driver)) as connection:
-            while time.monotonic() - since < SILENCE_SECONDS:
+            while True:
                 names = self._folder.names()
                 if f"{holder.number}.{_END}" in names:
                     return True
@@ -140,9 +140,11 @@ class Lease:
                 beat = self._folder.modified_ms(f"{holder.number}.{_BEAT}")
                 if beat != seen:
                     seen, since = beat, time.monotonic()
+                # After a look: this process may have slept, or have waited for a name or a disk.
+                elif time.monotonic() - since >= SILENCE_SECONDS:
+                    return True
                 if connection.ends_within(BEAT_SECONDS / 2):
                     return True
-        return True
 
     def _is_taken(self, holder: Holder) -> bool:
         return last_number(self._folder.names()) > holder.number

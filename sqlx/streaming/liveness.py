@@ -48,6 +48,7 @@ class Connection:
     address: Address
     _socket: socket.socket | None = field(default=None, init=False)
     _was_reached: bool = field(default=False, init=False)
+    _is_tried: bool = field(default=False, init=False)
 
     def ends_within(self, seconds: float) -> bool:
         """Wait so long, or until the driver is dead, whichever is first.
@@ -55,7 +56,7 @@ class Connection:
         Returns:
             Whether it is: what it had taken it has closed, and its port is refused. False says nothing.
         """
-        if self._socket is None and self._connect() and self._was_reached:
+        if self._socket is None and self._may_answer and self._connect() and self._was_reached:
             return True
         if self._socket is None:  # others may stand between
             threading.Event().wait(seconds)
@@ -71,8 +72,14 @@ class Connection:
             self._socket.close()
             self._socket = None
 
+    @property
+    def _may_answer(self) -> bool:
+        """What was never reached is tried once: a name that nobody knows may take seconds each time."""
+        return self._was_reached or not self._is_tried
+
     def _connect(self) -> bool:
         """Connect where that goes; whether the port is refused."""
+        self._is_tried = True
         try:
             if self.address.port:
                 self._socket = socket.create_connection((self.address.host, self.address.port), _CONNECT_SECONDS)

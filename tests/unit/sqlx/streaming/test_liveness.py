@@ -83,6 +83,19 @@ def reset(*_: object) -> socket.socket:
     raise ConnectionResetError
 
 
+def test_one_that_is_not_reached_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def refuse(*address: object) -> socket.socket:
+        tried.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    connection = Connection(Address("far", 7078))
+    assert not any(connection.ends_within(SOON) for _ in range(3))
+    assert len(tried) == 1
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "no.such.host.invalid"])
 def test_one_that_was_never_reached_may_live(host: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
