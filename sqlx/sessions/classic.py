@@ -22,6 +22,7 @@ from sqlx.sessions.hook import ExtensionsFunction, FrontEnd
 from sqlx.sessions.java import use_java
 from sqlx.sessions.statements import SessionStatements, may_be_ours, named_values, positional_values
 from sqlx.sql.tokens import LexicalError, tokenize
+from udtf.engine.placement import LEAST_WAIT_MS
 from udtf.engine.release import release_of
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ _CLOSING = "spark.hadoop.dfs.client.block.write.locateFollowingBlock"
 _ON_HDFS = {f"{_CLOSING}.initial.delay.ms": "20", f"{_CLOSING}.retries": "10"}
 #: How long a task waits for the place where it is better off. On one machine a file system may name another host: there
 #: is none, and after the wait nobody asks again. On a cluster a live task's state is in the memory of one executor, and
-#: so long it waits behind others there; with Spark's 3 s so do tasks whose executor is gone, and a new one gets none.
-_WAIT, _WAIT_HERE, _WAIT_ON_CLUSTERS = "spark.locality.wait", "0s", "500ms"
+#: so long it waits behind others there; so do tasks whose executor is gone. It grows with micro-batches.
+_WAIT, _WAIT_HERE, _WAIT_ON_CLUSTERS = "spark.locality.wait", "0s", f"{LEAST_WAIT_MS}ms"
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from udtf.engine.placement import Placement
     from udtf.engine.watching import Watched
 
 
@@ -207,6 +208,7 @@ class RunningQuery:
         owner: the user of a server who started it.
         start_again: starts what was stopped, from its checkpoint.
         changelog: where its state is; "" is Spark's state store.
+        placement: what spreads its state over the executors of a cluster.
     """
 
     name: str
@@ -223,6 +225,7 @@ class RunningQuery:
     owner: str | None = None
     start_again: Callable[[], RunningQuery | None] = lambda: None
     changelog: str = ""
+    placement: Placement | None = None
 
     @cached_property
     def id(self) -> str:
@@ -417,5 +420,7 @@ def listen(spark: SparkSession) -> None:
         query = queries.by_id(identity)
         if query is not None:
             query.refresh()
+            if query.placement is not None:
+                query.placement.even_out(max(other.totals.batch_ms for other in queries.all()))
 
     engine_of(spark).hear(heard)

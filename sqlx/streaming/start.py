@@ -632,6 +632,8 @@ class Starter:
             running.end_when_read()
         if self.changelog is not None:
             running.changelog, running.totals.partitions = self.changelog.path, self.changelog.partitions
+        else:
+            running.placement = engine_of(self.spark).placement(query)
         queries = queries_of(self.spark)
         running.owner = self.owner or queries.user_of(self.spark)
         running.start_again = replace(self, statement=replace(self.statement, replace=False), owner=running.owner).start

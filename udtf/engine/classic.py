@@ -15,9 +15,10 @@ from pyspark.sql.types import DataType, StructType
 
 from udtf.engine.asking import probing
 from udtf.engine.engine import SESSION_CATALOG, Relation, Table, has_catalog, may_be_in_session_catalog, quoted
-from udtf.engine.executors import come
+from udtf.engine.executors import come, is_local
 from udtf.engine.folders import HadoopFolder
 from udtf.engine.formats import file_format
+from udtf.engine.placement import StatePlacement
 from udtf.engine.plan_text import column_read
 from udtf.engine.release import release_of
 from udtf.engine.shipping import archive, carried_function, carried_processor
@@ -433,6 +434,10 @@ class ClassicEngine:
     def watched(self, query: StreamingQuery) -> ClassicWatched:
         """Through its handle in the JVM."""
         return ClassicWatched(query)
+
+    def placement(self, query: StreamingQuery) -> StatePlacement | None:
+        """On a cluster."""
+        return None if is_local(self.spark) else StatePlacement(self.spark, query)
 
     @property
     def moves_state(self) -> bool:

@@ -443,6 +443,10 @@ class ConnectEngine:
         """Through the server."""
         return ConnectWatched(query)
 
+    def placement(self, query: StreamingQuery) -> None:
+        """The server's executors are out of reach."""
+        return
+
     @property
     def moves_state(self) -> bool:
         """The protocol has no word for it."""

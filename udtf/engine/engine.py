@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from udtf.engine.folders import Folder
+    from udtf.engine.placement import Placement
     from udtf.engine.watching import Watched
 
 #: Spark multiplies the sizes of what is joined and gives 2**63 - 1 where it knows nothing: this large means nothing.
@@ -333,6 +334,10 @@ class Engine(Protocol):
 
     def watched(self, query: StreamingQuery) -> Watched:
         """How to ask a running query."""
+        ...
+
+    def placement(self, query: StreamingQuery) -> Placement | None:
+        """What spreads the state of a running query over executors; None where none can be reached."""
         ...
 
     @property

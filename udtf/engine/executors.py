@@ -17,12 +17,17 @@ _QUIET_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.2
 
 
+def is_local(spark: SparkSession) -> bool:
+    """Whether the driver is its own and only executor."""
+    return re.match(r"local(\[|$)", spark.conf.get("spark.master", None) or "local") is not None
+
+
 def come(spark: SparkSession, cores: Callable[[], int]) -> None:
     """Wait until executors have come: all that were asked for where that is known, else no more for three seconds.
 
     Nothing says how many a standalone master will grant. On one machine there are none to wait for.
     """
-    if re.match(r"local(\[|$)", spark.conf.get("spark.master", None) or "local"):
+    if is_local(spark):
         return
     wanted = _wanted(spark)
     quiet = _QUIET_SECONDS if wanted is None else _MOST_SECONDS

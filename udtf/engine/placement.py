@@ -1,0 +1,149 @@
+"""On which executor of a cluster each part of a query's state is, and that executors have as many as their cores allow.
+
+Spark lets a task run where its state is, and where that is nowhere, on any core that is free. So the tasks of an
+executor that was lost stay with whoever took them, and one that comes gets none. Where a state is Spark asks its
+coordinator: another place named there moves that task with the next micro-batch, and no other one.
+
+Source: KIP-429 (cooperative, sticky assignment).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from udtf.engine.java import Py4JError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: How long a task waits at least, on a cluster, for the executor that has its state.
+LEAST_WAIT_MS: Final = 500
+_MOST_WAIT_MS: Final = 10_000
+_WAIT: Final = "spark.locality.wait"
+_LOOK_SECONDS: Final = 1.0
+_STORE: Final = "default"
+_log = logging.getLogger("sqlx")
+
+
+def moves(where: Mapping[int, str | None], cores: Mapping[str, int]) -> dict[int, str]:
+    """Which tasks are to go where: the fewest after which nobody has one too many.
+
+    Args:
+        where: of each task the executor that has its state; None, or one that is not among `cores`, where nobody has.
+        cores: of each executor that lives.
+
+    >>> moves({0: "a", 1: "a", 2: "a", 3: "lost"}, {"a": 1, "b": 1})
+    {3: 'b', 2: 'b'}
+    >>> moves({0: "a", 1: "a", 2: "b"}, {"a": 1, "b": 1})
+    {}
+    """
+    held: dict[str, list[int]] = {executor: [] for executor in sorted(cores)}
+
+    def load(executor: str, more: int) -> float:
+        return (len(held[executor]) + more) / cores[executor]
+
+    found, homeless = dict[int, str](), list[int]()
+    for task, executor in sorted(where.items()):
+        held.get(executor or "", homeless).append(task)
+    while held:
+        least = min(held, key=lambda executor: load(executor, 1))
+        most = max(held, key=lambda executor: load(executor, 0))
+        if homeless:
+            task = homeless.pop()
+        elif load(most, -1) >= load(least, 1):
+            task = held[most].pop()
+        else:
+            break
+        held[least].append(task)
+        found[task] = least
+    return found
+
+
+class Placement(Protocol):
+    """Who spreads the state of a running query over executors."""
+
+    def even_out(self, batch_ms: int) -> int:
+        """After a micro-batch of such a length: let tasks move; how many do."""
+        ...
+
+
+class StatePlacement:
+    """Where the state of a running query is, which is in Spark's state store.
+
+    Args:
+        spark: a session with a JVM, on a cluster.
+        query: the query.
+    """
+
+    def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
+        self._context: Any = spark.sparkContext
+        self._java: Any = query._jsq  # noqa: SLF001 - PySpark's handle into the JVM
+        self._looked = 0.0
+        self._own_wait = f"{LEAST_WAIT_MS}ms"
+
+    def even_out(self, batch_ms: int) -> int:
+        """After a micro-batch: name other places where some executors have more tasks than others.
+
+        Args:
+            batch_ms: how long micro-batches take. A task waits half as long for its executor, which may have another
+                one before it: so long no idle one takes it, and after that what was lost is not waited for.
+
+        Returns:
+            How many tasks move.
+        """
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
+            return 0
+        self._looked = time.monotonic()
+        try:
+            self._wait(batch_ms)
+            return self._even_out()
+        except Py4JError as error:  # the query has ended, or the application
+            _log.debug("the state of a query cannot be spread: %s", error)
+            return 0
+
+    def _even_out(self) -> int:
+        state = self._context._jvm.org.apache.spark.sql.execution.streaming.state
+        progress = self._java.lastProgress()
+        if progress is None:
+            return 0
+        coordinator = state.StateStoreCoordinatorRef.forExecutor(self._context._jsc.sc().env())
+        hosts, cores = self._executors()
+        folder, run = self._java.streamingQuery().lastExecution().checkpointLocation(), self._java.runId()
+        nothing, moved = self._context._jvm.PythonUtils.toSeq(self._context._jvm.java.util.ArrayList()), 0
+        for operator, one in enumerate(progress.stateOperators()):
+            ids = [
+                state.StateStoreProviderId(state.StateStoreId(folder, operator, partition, _STORE), run)
+                for partition in range(int(one.numShufflePartitions()))
+            ]
+            where = {place: _executor_of(coordinator.getLocation(name)) for place, name in enumerate(ids)}
+            if not any(where.values()):  # a store of another kind, or nothing has run
+                continue
+            for place, executor in moves(where, cores).items():
+                coordinator.reportActiveInstance(ids[place], hosts[executor], executor, nothing)
+                moved += 1
+        return moved
+
+    def _executors(self) -> tuple[dict[str, str], dict[str, int]]:
+        """Of each executor that lives its host, and its cores."""
+        found = self._context._jsc.sc().statusStore().executorList(True)
+        living = [found.apply(number) for number in range(found.size())]
+        living = [one for one in living if str(one.id()) != "driver" and int(one.totalCores())]
+        hosts = {str(one.id()): str(one.hostPort()).rpartition(":")[0] for one in living}
+        return hosts, {str(one.id()): int(one.totalCores()) for one in living}
+
+    def _wait(self, batch_ms: int) -> None:
+        """Let tasks wait, where nobody has said how long."""
+        settings = self._context._jsc.sc().conf()
+        wanted = f"{min(max(LEAST_WAIT_MS, batch_ms // 2), _MOST_WAIT_MS)}ms"
+        if str(settings.get(_WAIT, "")) == self._own_wait != wanted:
+            settings.set(_WAIT, wanted)
+            self._own_wait = wanted
+
+
+def _executor_of(location: Any) -> str | None:
+    """From a place as the coordinator names it, `executor_<host>_<id>`."""
+    return str(location.get()).rpartition("_")[2] if location.isDefined() else None
