@@ -107,7 +107,10 @@ def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Pat
 
 
 def test_a_lost_worker_costs_its_own_tasks_alone(tmp_path: Path) -> None:
-    """Of six tasks those of the worker that is killed are restored; the others have their states in memory still."""
+    """Of six tasks those of the worker that is killed are restored; the others have their states in memory still.
+
+    One that is added gets its share, two of them, and no other task moves.
+    """
     subprocess.run([ROOT / ".ci/setup-connect"], check=True, capture_output=True)
     home, tasks = tmp_path / "cluster", 6
     for folder in (home, tmp_path / "in"):
@@ -141,11 +144,14 @@ def test_a_lost_worker_costs_its_own_tasks_alone(tmp_path: Path) -> None:
             kept, *read = restores()
             assert kept + sum(read) == tasks
             assert 0 < sum(read) < tasks
-            assert [restores() for _ in range(2)] == [[tasks, 0, 0]] * 2
+            evened_out = [tasks - restores()[0] for _ in range(5)]
+            assert sum(evened_out) <= 1  # two that were lost may have come to one worker
+            assert evened_out[-2:] == [0, 0]
             cluster.add_worker()
-            for _ in range(3):
-                kept, *read = restores()
-                assert kept + sum(read) == tasks
+            while not (moved := tasks - restores()[0]):  # until it has come, and is found out
+                pass
+            assert moved == tasks // 3
+            assert [restores() for _ in range(3)] == [[tasks, 0, 0]] * 3
             (tmp_path / "stop").touch()
             assert driver.wait(60) == 0
         finally:

@@ -4,7 +4,7 @@ Spark lets a task run where its state is, and where that is nowhere, on any core
 executor that was lost stay with whoever took them, and one that comes gets none. Where a state is Spark asks its
 coordinator: another place named there moves that task with the next micro-batch, and no other one.
 
-Source: KIP-429 (cooperative, sticky assignment).
+Why so: docs/design/20261126_placement.md. Source: KIP-429 (cooperative, sticky assignment).
 """
 
 from __future__ import annotations
