@@ -56,6 +56,7 @@ class Totals:
         rows_per_second, batch_ms: of the last one.
         reported: when the last one was reported.
         partitions: over how many its state was spread; 0 where it has none.
+        moved: how many of those went to another executor, so that all have equally many.
         observed: the counters of each operator, by its name.
     """
 
@@ -66,6 +67,7 @@ class Totals:
     batch_ms: int = 0
     reported: str = ""
     partitions: int = 0
+    moved: int = 0
     observed: dict[str, dict[str, int]] = field(default_factory=dict)
     _event_time: str = ""
     _spark_state: tuple[int, int] = (0, 0)
@@ -140,6 +142,8 @@ class Totals:
         yield "rows_per_second", f"{self.rows_per_second:.1f}"
         yield "last_batch", f"{self.batch_ms} ms"
         yield "partitions", str(self.partitions) if self.partitions else "NULL"
+        if self.moved:
+            yield "moved", str(self.moved)
         lag_us = self.lag_us()
         yield "event_time_lag", "NULL" if lag_us is None else f"{lag_us / 1e6:.1f} seconds"
         for name in _SHOWN:
@@ -421,6 +425,6 @@ def listen(spark: SparkSession) -> None:
         if query is not None:
             query.refresh()
             if query.placement is not None:
-                query.placement.even_out(max(other.totals.batch_ms for other in queries.all()))
+                query.totals.moved += query.placement.even_out(max(other.totals.batch_ms for other in queries.all()))
 
     engine_of(spark).hear(heard)

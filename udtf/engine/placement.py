@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 LEAST_WAIT_MS: Final = 500
 _MOST_WAIT_MS: Final = 10_000
 _WAIT: Final = "spark.locality.wait"
+_OWN_WAIT: Final = "sqlx.locality.wait"
+#: How often is looked which executors there are; and, where they are the same and all was even, where states are.
 _LOOK_SECONDS: Final = 1.0
+_SETTLED_SECONDS: Final = 10.0
 _STORE: Final = "default"
 _log = logging.getLogger("sqlx")
 
@@ -82,8 +85,8 @@ class StatePlacement:
     def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
         self._context: Any = spark.sparkContext
         self._java: Any = query._jsq  # noqa: SLF001 - PySpark's handle into the JVM
-        self._looked = 0.0
-        self._own_wait = f"{LEAST_WAIT_MS}ms"
+        self._looked = self._compared = 0.0
+        self._even_over: dict[str, int] = {}
 
     def even_out(self, batch_ms: int) -> int:
         """After a micro-batch: name other places where some executors have more tasks than others.
@@ -95,23 +98,28 @@ class StatePlacement:
         Returns:
             How many tasks move.
         """
-        if time.monotonic() - self._looked < _LOOK_SECONDS:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
             return 0
-        self._looked = time.monotonic()
+        self._looked = now
         try:
             self._wait(batch_ms)
-            return self._even_out()
+            hosts, cores = self._executors()
+            if cores == self._even_over and now - self._compared < _SETTLED_SECONDS:
+                return 0
+            moved, self._compared = self._even_out(hosts, cores), now
+            self._even_over = {} if moved else cores
+            return moved
         except Py4JError as error:  # the query has ended, or the application
             _log.debug("the state of a query cannot be spread: %s", error)
             return 0
 
-    def _even_out(self) -> int:
+    def _even_out(self, hosts: Mapping[str, str], cores: Mapping[str, int]) -> int:
         state = self._context._jvm.org.apache.spark.sql.execution.streaming.state
         progress = self._java.lastProgress()
         if progress is None:
             return 0
         coordinator = state.StateStoreCoordinatorRef.forExecutor(self._context._jsc.sc().env())
-        hosts, cores = self._executors()
         folder, run = self._java.streamingQuery().lastExecution().checkpointLocation(), self._java.runId()
         nothing, moved = self._context._jvm.PythonUtils.toSeq(self._context._jvm.java.util.ArrayList()), 0
         for operator, one in enumerate(progress.stateOperators()):
@@ -128,20 +136,23 @@ class StatePlacement:
         return moved
 
     def _executors(self) -> tuple[dict[str, str], dict[str, int]]:
-        """Of each executor that lives its host, and its cores."""
-        found = self._context._jsc.sc().statusStore().executorList(True)
-        living = [found.apply(number) for number in range(found.size())]
-        living = [one for one in living if str(one.id()) != "driver" and int(one.totalCores())]
-        hosts = {str(one.id()): str(one.hostPort()).rpartition(":")[0] for one in living}
-        return hosts, {str(one.id()): int(one.totalCores()) for one in living}
+        """Of each executor that takes tasks its host, and its cores; none that is being shut down."""
+        spark = self._context._jsc.sc()
+        found, backend = spark.statusStore().executorList(True), spark.schedulerBackend()
+        hosts, cores = dict[str, str](), dict[str, int]()
+        for one in (found.apply(number) for number in range(found.size())):
+            name, count = str(one.id()), int(one.totalCores())
+            if name != "driver" and count and not one.isExcluded() and backend.isExecutorActive(name):
+                hosts[name], cores[name] = str(one.hostPort()).rpartition(":")[0], count
+        return hosts, cores
 
     def _wait(self, batch_ms: int) -> None:
-        """Let tasks wait, where nobody has said how long."""
+        """Let tasks wait, where nobody else has said how long."""
         settings = self._context._jsc.sc().conf()
         wanted = f"{min(max(LEAST_WAIT_MS, batch_ms // 2), _MOST_WAIT_MS)}ms"
-        if str(settings.get(_WAIT, "")) == self._own_wait != wanted:
+        if str(settings.get(_WAIT, "")) == str(settings.get(_OWN_WAIT, f"{LEAST_WAIT_MS}ms")) != wanted:
             settings.set(_WAIT, wanted)
-            self._own_wait = wanted
+            settings.set(_OWN_WAIT, wanted)
 
 
 def _executor_of(location: Any) -> str | None:
