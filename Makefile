@@ -19,7 +19,7 @@ setup: ## make .venv, install, find or bring a Java; nothing to do when up to da
 demo: setup ## the main job on real data: flights joined with the weather as of their departure
 	@$(BIN)/sqlx demo
 
-test: setup ## all that CI checks, in 20 to 25 minutes on 2 cores
+test: setup ## all that CI checks, in 9 to 25 minutes on 2 cores
 	@$(MAKE) --jobs 3 --output-sync=target check environments
 	@$(MAKE) fast spark kafka compat connect
 

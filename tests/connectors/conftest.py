@@ -19,20 +19,27 @@ JARS = Path(__file__).parents[2] / ".cache" / "jars"
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    import sqlx
+def connectors() -> str:
+    """The names of those that there are for this PySpark; their jars are fetched, for processes of their own, too."""
     from sqlx.connectors.jars import CONNECTORS, fetch
 
     there = [connector for connector in CONNECTORS.values() if connector.is_available]
     for connector in there:
         fetch(connector.artifacts, JARS)
     os.environ["SQLX_JARS"] = str(JARS)
+    return ",".join(connector.name for connector in there)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, connectors: str) -> Iterator[SparkSession]:
+    import sqlx
+
     home = tmp_path_factory.mktemp("spark")
     session = sqlx.session(
         app="sqlx connector tests",
         master="local[2]",
         conf={
-            "sqlx.connectors": ",".join(connector.name for connector in there),
+            "sqlx.connectors": connectors,
             "spark.databricks.delta.snapshotPartitions": "1",  # of small tables: fifty cost a second a version
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dderby.system.home={home}",

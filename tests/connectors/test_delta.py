@@ -83,6 +83,7 @@ def test_changes_are_merged_into_a_delta_table(spark: SparkSession, rows: Rows, 
         assert sorted(rows("SELECT * FROM d_groups"), key=str) == keyed.answer
 
 
+@pytest.mark.usefixtures("connectors")
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.timeout(900)

@@ -89,6 +89,7 @@ def test_a_table_that_is_somebody_elses_is_left_alone(spark: SparkSession, rows:
     assert rows("SELECT * FROM iceberg.lake.theirs") == [("a", 1, 1)]
 
 
+@pytest.mark.usefixtures("connectors")
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.timeout(3600)
