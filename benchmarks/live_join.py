@@ -25,7 +25,7 @@ CREATE TEMPORARY STREAM orders (id BIGINT, k BIGINT, ts TIMESTAMP)
   USING parquet OPTIONS (path '{folder}/orders', maxFilesPerTrigger '1') TIMESTAMP BY ts;
 CREATE TEMPORARY VERSIONED TABLE rates (k BIGINT, at TIMESTAMP, rate BIGINT)
   USING parquet OPTIONS (path '{folder}/rates') KEYS (k) TIMESTAMP BY at;
-CREATE STREAMING TABLE joined USING parquet OPTIONS (path '{folder}/joined') CHECKPOINT '{folder}/checkpoint' AS
+CREATE STREAMING TABLE joined USING parquet OPTIONS (path '{kept}/joined') CHECKPOINT '{kept}/checkpoint' AS
 SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ts ON o.k = r.k;
 """
 _LOOK_SECONDS: Final = 0.02
@@ -53,10 +53,12 @@ class JoinFiles:
         folder: an empty one, for sources, checkpoint and result.
         keys: of the versioned table.
         rows: of each file of orders.
+        scheme: of another file system, on which checkpoint and result are at the same path.
     """
 
-    def __init__(self, folder: Path, keys: int, rows: int = 1_000) -> None:
+    def __init__(self, folder: Path, keys: int, rows: int = 1_000, scheme: str = "") -> None:
         self.folder, self.keys, self.rows, self.fed = folder, keys, rows, 0
+        self.kept = f"{scheme}{folder}"
         for name in ("orders", "rates"):
             (folder / name).mkdir()
         times = pa.array([0] * keys, pa.timestamp("us", "UTC"))
@@ -66,7 +68,7 @@ class JoinFiles:
     @property
     def statements(self) -> list[str]:
         """What defines the sources and starts the query."""
-        return [one.strip() for one in SCRIPT.format(folder=self.folder).split(";") if one.strip()]
+        return [one.strip() for one in SCRIPT.format(folder=self.folder, kept=self.kept).split(";") if one.strip()]
 
     def feed(self) -> int:
         """One more file of orders; the number of its micro-batch where each has one file."""
@@ -78,6 +80,13 @@ class JoinFiles:
         pq.write_table(pa.table({"id": ids, "k": keys, "ts": times}), draft)
         draft.rename(self.folder / f"orders/{number:05}.parquet")
         return number
+
+    def answer_one_more(self, query: StreamingQuery) -> float:
+        """A file of orders; seconds until its results are committed."""
+        began = time.monotonic()
+        self.feed()
+        query.processAllAvailable()
+        return time.monotonic() - began
 
     def committed(self, number: int) -> None:
         """Wait until a micro-batch was committed."""

@@ -84,7 +84,7 @@ class Run:
     def kill_one(self, chance: random.Random) -> Kill:
         """Kill a worker in the middle of a micro-batch, see the query go on, and add another one."""
         first = self.last_commit()
-        usual = statistics.median(self.answer_one_more() for _ in range(_NORMAL))
+        usual = statistics.median(self.files.answer_one_more(self.query) for _ in range(_NORMAL))
         unasked = self.restored_after(first)
         before = self.executor_of_each_task()
         victim = self.alive.pop(chance.randrange(len(self.alive)))
@@ -113,15 +113,8 @@ class Run:
         self.alive.append(len(self.cluster.workers) - 1)
         wait(lambda: len(self.executors()) == WORKERS)
         for _ in range(_WARM):
-            self.answer_one_more()
+            self.files.answer_one_more(self.query)
         return list(self.executor_of_each_task().values()).count(self.executor_on(self.alive[-1]))
-
-    def answer_one_more(self) -> float:
-        """A file of orders; seconds until its results are committed."""
-        began = time.monotonic()
-        self.files.feed()
-        self.query.processAllAvailable()
-        return time.monotonic() - began
 
     def last_commit(self) -> int:
         """The number of the last micro-batch that was committed."""
@@ -204,7 +197,7 @@ def main(
                 spark.sql(statement)
             run = Run(spark, cluster, join, query_of(spark))
             for _ in range(_WARM):
-                run.answer_one_more()
+                join.answer_one_more(run.query)
             for number in range(kills):
                 found.append(run.kill_one(chance))
                 console.print(f"kill {number + 1}: {found[-1]}", soft_wrap=True)

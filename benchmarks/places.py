@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,35 +52,25 @@ class Found:
     wrong: int
 
 
-def measure(spark: SparkSession, files: JoinFiles, place: str, batches: int) -> Found:
-    """Run the join with its checkpoint and its table in a folder."""
+def measure(spark: SparkSession, files: JoinFiles, batches: int) -> Found:
+    """Run the join in one place."""
     for statement in files.statements:
-        text = statement.replace("CREATE TEMPORARY", "CREATE OR REPLACE TEMPORARY")
-        for kept in ("joined", "checkpoint"):
-            text = text.replace(f"'{files.folder}/{kept}'", f"'{place}/{kept}'")
-        spark.sql(text)
+        spark.sql(statement.replace("CREATE TEMPORARY", "CREATE OR REPLACE TEMPORARY"))
+    query = query_of(spark)
     for _ in range(_WARM):
-        answer_one_more(spark, files)
-    seconds = [answer_one_more(spark, files) for _ in range(batches)]
-    durations = [one.durationMs for one in query_of(spark).recentProgress[-batches:]]
+        files.answer_one_more(query)
+    seconds = [files.answer_one_more(query) for _ in range(batches)]
+    durations = [one.durationMs for one in query.recentProgress[-batches:]]
     parts = {name: statistics.median(one.get(name, 0) for one in durations) / 1000 for name in PARTS}
     spark.sql("STOP STREAMING QUERY joined")
-    wrong = wrong_rows(spark, files, place)
+    wrong = wrong_rows(spark, files)
     spark.sql("DROP TABLE joined")
     return Found(seconds, parts, wrong)
 
 
-def answer_one_more(spark: SparkSession, files: JoinFiles) -> float:
-    """A file of orders; seconds until its results are committed."""
-    began = time.monotonic()
-    files.feed()
-    query_of(spark).processAllAvailable()
-    return time.monotonic() - began
-
-
-def wrong_rows(spark: SparkSession, files: JoinFiles, place: str) -> int:
+def wrong_rows(spark: SparkSession, files: JoinFiles) -> int:
     """How many rows are missing, too many, or wrong: each has the rate of its key."""
-    found, wanted = spark.read.parquet(f"{place}/joined"), spark.read.parquet(f"{files.folder}/orders")
+    found, wanted = spark.read.parquet(f"{files.kept}/joined"), spark.read.parquet(f"{files.folder}/orders")
     counts = found.join(wanted.selectExpr("id", "k AS rate"), ["id", "rate"]).count(), found.count()
     return sum(abs(count - files.fed * files.rows) for count in counts)
 
@@ -123,7 +112,7 @@ def main(
                 own = home / str(number)
                 own.mkdir()
                 spark.conf.set("sqlx.state_backend", backend)
-                found[name, backend] = measure(spark, JoinFiles(own, keys, rows), f"{scheme}{own}", batches)
+                found[name, backend] = measure(spark, JoinFiles(own, keys, rows, scheme), batches)
                 console.print(f"{name}, {backend}: {found[name, backend].wrong} rows wrong")
         finally:
             spark.stop()

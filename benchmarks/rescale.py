@@ -53,16 +53,14 @@ def measure(spark: SparkSession, backend: str, files: JoinFiles, times: int, con
     spark.conf.set("sqlx.state_backend", backend)
     for statement in files.statements:
         spark.sql(statement.replace("CREATE TEMPORARY", "CREATE OR REPLACE TEMPORARY"))
-    _answer_one_more(spark, files)
+    files.answer_one_more(query_of(spark))
     for _ in range(times):
         for before, after in ((FEW, MANY), (MANY, FEW)):
             for _ in range(_NORMAL):
-                began = time.monotonic()
-                _answer_one_more(spark, files)
-                found.normal.append(time.monotonic() - began)
+                found.normal.append(files.answer_one_more(query_of(spark)))
             began, way = time.monotonic(), f"{before} to {after}"
             (row,) = spark.sql(f"ALTER STREAMING QUERY joined SET PARTITIONS {after}").collect()
-            _answer_one_more(spark, files)
+            files.answer_one_more(query_of(spark))
             found.stalls.setdefault(way, []).append(time.monotonic() - began)
             found.pauses.setdefault(way, []).append(int(row["pause"].removesuffix(" ms")) / 1000)
             console.print(f"{backend}, {way}: {found.stalls[way][-1]:.1f} s, {found.pauses[way][-1]:.1f} of pause")
@@ -70,12 +68,6 @@ def measure(spark: SparkSession, backend: str, files: JoinFiles, times: int, con
     found.wrong = files.wrong()
     spark.sql("DROP TABLE joined")
     return found
-
-
-def _answer_one_more(spark: SparkSession, files: JoinFiles) -> None:
-    """A file of orders, and all of its results committed."""
-    files.feed()
-    query_of(spark).processAllAvailable()
 
 
 def table(found: dict[str, Found]) -> Table:

@@ -19,6 +19,7 @@ from sqlx.errors import RunError, UnsupportedError
 from sqlx.failures import message_of
 from sqlx.version import __version__
 from udtf.engine import engine_of, is_remote
+from udtf.engine.executors import is_local
 from udtf.engine.java import Py4JJavaError
 from udtf.engine.release import release_of
 from udtf.spark.workers import load
@@ -82,7 +83,7 @@ def check_workers(spark: SparkSession) -> None:
         RunError: `WORKERS.NO_ANSWER`, `WORKERS.PACKAGE_MISSING`, `WORKERS.OTHER_VERSION`.
     """
     owner = spark if is_remote(spark) else spark.sparkContext
-    if owner is not spark and str(spark.sparkContext.master).split("[", maxsplit=1)[0] == "local":
+    if owner is not spark and is_local(spark):
         return
     if owner not in _asked:
         _asked[owner] = _with_code(spark)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from udtf.engine.placement import Placement
+    from udtf.engine.placement import StatePlacement
     from udtf.engine.watching import Watched
 
 
@@ -229,7 +229,7 @@ class RunningQuery:
     owner: str | None = None
     start_again: Callable[[], RunningQuery | None] = lambda: None
     changelog: str = ""
-    placement: Placement | None = None
+    placement: StatePlacement | None = None
 
     @cached_property
     def id(self) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError
-from tests.harness.keyed import DEFINITION, QUERY, Groups, Keyed, lives_and_deaths
+from tests.harness.keyed import DEFINITION, QUERY, Keyed, lives_and_deaths
+from tests.harness.lake import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,11 +90,6 @@ def test_changes_are_merged_into_a_delta_table(spark: SparkSession, rows: Rows, 
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes below one in /proc")
 def test_kills_leave_the_current_rows_in_a_delta_table(tmp_path: Path) -> None:
-    from deltalake import DeltaTable
-
-    def read() -> Groups:
-        merged = DeltaTable(str(tmp_path / "warehouse/joined")).to_pyarrow_table().to_pylist()
-        return sorted(((row["g"], row["n"], row["v"]) for row in merged), key=str)
-
-    keyed = lives_and_deaths(tmp_path, "delta", 3, read)
-    assert read() == keyed.answer
+    place = tmp_path / "warehouse/joined"
+    keyed = lives_and_deaths(tmp_path, "delta", 3, lambda: DELTA.read(place))
+    assert DELTA.read(place) == keyed.answer

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,8 +22,7 @@ from tests.harness.killing import WAITED, Driver, finished, kill, listed_files
 from tests.harness.slow import needs_javac
 from tests.spark.kill_driver import ANSWER
 
-#: In the gate a life of a driver is one worker's death long; where there are many kills, four.
-_FEW, _MANY = 1, 4
+_WORKERS_A_LIFE = 4
 _SEED = 20261121
 _ORDERS, _KEYS, _RATES = 60, 7, 3
 _HOUR_US = 3_600_000_000
@@ -119,17 +117,12 @@ def _clean_session() -> None:
 
 
 @pytest.fixture
-def hdfs(tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """Starts an HDFS, and gives its URL."""
-    with ExitStack() as stack:
-
-        def started() -> str:
-            (tmp_path / "hdfs").mkdir()
-            found = Hdfs(tmp_path / "hdfs")
-            stack.callback(found.stop)
-            return found.url
-
-        yield started
+def hdfs(tmp_path: Path) -> Iterator[str]:
+    """The URL of an HDFS."""
+    (tmp_path / "hdfs").mkdir()
+    found = Hdfs(tmp_path / "hdfs")
+    yield found.url
+    found.stop()
 
 
 @pytest.mark.spark
@@ -139,7 +132,7 @@ def hdfs(tmp_path: Path) -> Iterator[Callable[[], str]]:
 @pytest.mark.parametrize(
     ("most", "place"),
     [
-        pytest.param(_FEW + 1, (), id=str(_FEW + 1)),
+        pytest.param(2, (), id="2"),
         pytest.param(20, (), marks=pytest.mark.full, id="20"),
         pytest.param(20, ("store",), marks=pytest.mark.full, id="20 with the state in Spark's store"),
         pytest.param(20, ("slow",), marks=[pytest.mark.full, needs_javac], id="20 where renames copy"),
@@ -147,16 +140,16 @@ def hdfs(tmp_path: Path) -> Iterator[Callable[[], str]]:
     ],
 )
 def test_no_kill_loses_or_doubles_a_row(
-    tmp_path: Path, most: int, place: tuple[str, ...], hdfs: Callable[[], str]
+    request: pytest.FixtureRequest, tmp_path: Path, most: int, place: tuple[str, ...]
 ) -> None:
-    place = tuple(f"hdfs={hdfs()}" if word == "hdfs" else word for word in place)
+    place = tuple(f"hdfs={request.getfixturevalue(word)}" if word == "hdfs" else word for word in place)
     chance, kills = random.Random(_SEED), list[str]()
     inputs = Inputs(tmp_path, min(_BEHIND, most + 1))
     feed(inputs)
     while len(kills) < most:
         driver = Driver(tmp_path, *place)
         try:
-            live_and_die(driver, inputs, chance, kills, _FEW if most == _FEW + 1 else _MANY)
+            live_and_die(driver, inputs, chance, kills, min(most - 1, _WORKERS_A_LIFE))
         finally:
             driver.kill()
     while inputs.files < 2 * inputs.behind:

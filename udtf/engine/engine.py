@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from udtf.engine.folders import Folder
-    from udtf.engine.placement import Placement
+    from udtf.engine.placement import StatePlacement
     from udtf.engine.watching import Watched
 
 #: Spark multiplies the sizes of what is joined and gives 2**63 - 1 where it knows nothing: this large means nothing.
@@ -336,7 +336,7 @@ class Engine(Protocol):
         """How to ask a running query."""
         ...
 
-    def placement(self, query: StreamingQuery) -> Placement | None:
+    def placement(self, query: StreamingQuery) -> StatePlacement | None:
         """What spreads the state of a running query over executors; None where none can be reached."""
         ...
 

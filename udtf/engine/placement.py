@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from udtf.engine.java import Py4JError
 
@@ -64,14 +64,6 @@ def moves(where: Mapping[int, str | None], cores: Mapping[str, int]) -> dict[int
         held[least].append(task)
         found[task] = least
     return found
-
-
-class Placement(Protocol):
-    """Who spreads the state of a running query over executors."""
-
-    def even_out(self, batch_ms: int) -> int:
-        """After a micro-batch of such a length: let tasks move; how many do."""
-        ...
 
 
 class StatePlacement:

@@ -1,4 +1,4 @@
-"""Tasks are spread evenly by the fewest moves, and the place of a state is named to Spark's coordinator."""
+"""Tasks are spread evenly by the fewest moves."""
 
 from __future__ import annotations
 

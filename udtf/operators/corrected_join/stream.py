@@ -163,8 +163,8 @@ class _Asking:
         if config.is_left:
             is_answered |= ((outcomes == rules.NO_TIME) | (outcomes == rules.NULL_KEY)) & is_present(happened)
         self.rows, self._refused = np.flatnonzero(is_answered), np.flatnonzero(~is_answered)
-        has_key = np.where(self._found.has_key, kernel.MATCH, kernel.NO_KEY)
-        self.reasons = np.where(self._found.has_time, has_key, kernel.NULL_TIME)[self.rows]
+        by_key = np.where(self._found.has_key, kernel.MATCH, kernel.NO_KEY)
+        self.reasons = np.where(self._found.has_time, by_key, kernel.NULL_TIME)[self.rows]
         own = {"__as_of": self.times[self.rows], "__happened": micros_of(happened)[self.rows]}
         own["__number"] = np.arange(number, number + len(self.rows))
         schema = left_schema(config, table.schema)
