@@ -47,7 +47,7 @@ check: types lint contracts ## ruff, mypy, the import contracts, and code that n
 choose: export SQLX_REACH_FOLDER = .cache/reach
 choose: setup ## measure what each test reaches (half an hour), and write which of Spark's the gate leaves out
 	@rm -rf .cache/reach && mkdir -p .cache/reach
-	SQLX_REACH_RUN=fast $(BIN)/pytest -m "not spark and not kafka and not delta and not iceberg and $(GATE)"
+	SQLX_REACH_RUN=fast $(BIN)/pytest -m "not spark and $(GATE)"
 	@$(BIN)/python .ci/compile_pyspark.py
 	SQLX_REACH_RUN=spark $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg and $(GATE)"
 	$(BIN)/python -m tests.harness.reach .cache/reach
@@ -64,7 +64,7 @@ lint: setup ## ruff: rules and format
 	$(BIN)/ruff format --check .
 
 fast: setup ## the tests and doctests that need no Spark
-	$(BIN)/pytest -m "not spark and not kafka and not delta and not iceberg and $(GATE)"
+	$(BIN)/pytest -m "not spark and $(GATE)"
 
 spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 	@$(BIN)/python .ci/compile_pyspark.py

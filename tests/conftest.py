@@ -58,6 +58,8 @@ SHARED = {
     "tests/properties/test_chains.py": 8,
     "tests/test_worked_examples.py": 4,
 }
+#: Marks of tests that need the jars of a connector, and so Spark; `make kafka` and `make lakehouse` run them.
+CONNECTORS = ("kafka", "delta", "iceberg")
 #: Files whose tests run in one process, since they share what takes long to make.
 TOGETHER = {"tests/spark/test_serve_guard.py": "tests/spark/test_serve.py"}
 _GIB_A_PROCESS = 6  # a driver's JVM, its Python workers, and DuckDB beside them
@@ -112,12 +114,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever asks for the session is a Spark test: the marker cannot be forgotten. Long files come first."""
+    """Whoever asks for the session is a Spark test, a connector's too: no marker is forgotten. Long files come first."""
     left_out = frozenset(() if reach.is_measured() else json.loads(reach.LEFT_OUT.read_text(encoding="utf-8")))
     items.sort(key=lambda item: LONG.index(item.location[0]) if item.location[0] in LONG else len(LONG))
     for item in items:
         file = item.location[0]
-        if "spark" in getattr(item, "fixturenames", ()):
+        if "spark" in getattr(item, "fixturenames", ()) or any(map(item.get_closest_marker, CONNECTORS)):
             item.add_marker("spark")
         if item.nodeid in left_out:
             item.add_marker("full")
