@@ -142,6 +142,42 @@ def test_a_change_feed_of_delta_is_a_table(spark: SparkSession, rows: Rows, tmp_
     ]
 
 
+@pytest.mark.iceberg
+def test_a_changelog_view_of_iceberg_is_a_history(spark: SparkSession, rows: Rows) -> None:
+    spark.sql("CREATE TABLE iceberg.lake.people (id INT, name STRING) USING iceberg")
+    spark.sql("INSERT INTO iceberg.lake.people VALUES (1, 'ann'), (2, 'bob')")
+    spark.sql("UPDATE iceberg.lake.people SET name = 'anna' WHERE id = 1")
+    spark.sql("DELETE FROM iceberg.lake.people WHERE id = 2")
+    spark.sql("INSERT INTO iceberg.lake.people VALUES (2, 'ben')")
+    spark.sql(
+        "CALL iceberg.system.create_changelog_view(table => 'lake.people', changelog_view => 'i_changes', "
+        "identifier_columns => array('id'))"
+    )
+    spark.sql(
+        "CREATE TEMPORARY VIEW i_feed AS SELECT c.*, s.committed_at FROM i_changes c "
+        "JOIN iceberg.lake.people.snapshots s ON s.snapshot_id = c._commit_snapshot_id"
+    )
+    spark.sql(
+        "CREATE TEMPORARY VERSIONED TABLE i_people FROM i_feed KEYS (id) TIMESTAMP BY committed_at "
+        "SEQUENCE BY _change_ordinal * 2 + CAST(_change_type IN ('INSERT', 'UPDATE_AFTER') AS INT) "
+        "APPLY AS DELETE WHEN _change_type IN ('DELETE', 'UPDATE_BEFORE')"
+    )
+    assert (
+        rows("SELECT id, name FROM i_people") == rows("SELECT * FROM iceberg.lake.people") == [(1, "anna"), (2, "ben")]
+    )
+    assert rows("SELECT id, name, valid_to IS NULL FROM history(i_people)") == [
+        (1, "ann", False),
+        (1, "anna", True),
+        (2, "ben", True),
+        (2, "bob", False),
+    ]
+    at = rows("SELECT committed_at FROM iceberg.lake.people.snapshots")
+    asked = ", ".join(f"({number}, TIMESTAMP'{one[0]}')" for number, one in enumerate(at))
+    spark.sql(f"CREATE TEMPORARY VIEW i_asked AS SELECT 2 AS id, * FROM VALUES {asked} AS asked (n, ts)")
+    join = "SELECT a.n, p.name FROM i_asked a LEFT JOIN i_people p AS OF a.ts ON a.id = p.id"
+    assert rows(join) == [(0, "bob"), (1, "bob"), (2, None), (3, "ben")]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("form", ADDING)  # bounded, Spark asks for the size of a UNION, which Delta cannot say on 4.3
 def test_versioned_and_scd2_tables_over_tables_of_a_lake(spark: SparkSession, rows: Rows, form: Format) -> None:
