@@ -362,7 +362,7 @@ class Starter:
     def where_changelogs_are(self) -> ChangelogFolder | None:
         """Where the changelogs go; None is Spark's state store. A checkpoint stays with what it began with."""
         asked, checkpoint = chosen(self.spark, self.statement.text), self._checkpoint()
-        stored = None if checkpoint is None or self.statement.replace else checkpoint.stored()
+        stored = None if checkpoint is None else self._goes_on_from(checkpoint)
         wanted = asked or (CHANGELOG if is_on_one_machine(self.spark) else STORE)
         if (wanted if stored is None else stored.state) == STORE:
             return None
@@ -383,7 +383,8 @@ class Starter:
         checkpoint = self._checkpoint()
         check_possible(self.statement, is_remote=is_remote(self.spark), has_checkpoint=checkpoint is not None)
         assert checkpoint is not None, "said to be there"
-        return Backfilling(self.spark, self.statement, checkpoint.path, is_new=self.statement.replace)
+        is_new = self._goes_on_from(checkpoint) is None
+        return Backfilling(self.spark, self.statement, checkpoint.path, is_new=is_new)
 
     @property
     def tasks(self) -> int:
@@ -414,10 +415,9 @@ class Starter:
             return None
         if self.statement.replace:
             self._start_anew(checkpoint)
-        stored = checkpoint.stored()
-        if stored is not None and self._left_nothing(checkpoint, stored):
+        stored = self._goes_on_from(checkpoint)
+        if stored is None and checkpoint.stored() is not None:
             self._remove(checkpoint)
-            stored = None
         wanted = self._identity(live, stored)
         self.location = wanted.location
         if stored is None:
@@ -478,6 +478,11 @@ class Starter:
         if checkpoint is None or self.is_upsert or self.sink.file_format is None or is_remote(self.spark):
             return
         log_until(self.spark, self.location, self.sink.file_format, schema, checkpoint.last_batch)
+
+    def _goes_on_from(self, checkpoint: Checkpoint) -> Identity | None:
+        """The query before, whose state and results this one goes on from; None where it begins anew."""
+        stored = None if self.statement.replace else checkpoint.stored()
+        return None if stored is None or self._left_nothing(checkpoint, stored) else stored
 
     def _left_nothing(self, checkpoint: Checkpoint, stored: Identity) -> bool:
         """Whether the query before failed in its first micro-batch: the corrected one may begin in its place."""
