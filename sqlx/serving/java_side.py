@@ -184,8 +184,9 @@ public class RowLimit implements java.lang.reflect.InvocationHandler {
         return new Filter(few, new Repartition(1, false, new GlobalLimit(count, new LocalLimit(count, plan))));
     }
     private static boolean isQuery(LogicalPlan plan) {
+        String name = plan.getClass().getSimpleName();
         if (plan instanceof org.apache.spark.sql.catalyst.plans.logical.Command || plan instanceof ParsedStatement
-            || plan.getClass().getSimpleName().equals("CompoundBody")) return false;
+            || name.equals("CompoundBody") || name.equals("InsertIntoDir")) return false;
         scala.collection.Iterator children = plan.children().iterator();
         while (children.hasNext()) {
             if (!isQuery((LogicalPlan) children.next())) return false;
