@@ -285,7 +285,7 @@ class RunningQuery:
         threading.Thread(target=self._end_when_read, name=f"sqlx end of {self.name}", daemon=True).start()
 
     def _end_when_read(self) -> None:
-        waited, was_stopped = threading.Event(), self.was_stopped
+        waited = threading.Event()
         with suppress(PySparkException, Py4JError, OSError):  # the session has ended, and the query with it
             seen = -1
             while self.query.isActive:
@@ -294,15 +294,21 @@ class RunningQuery:
                     break
                 seen = max([seen, *(int(report["batchId"]) for report in reports)])
                 waited.wait(self.watched.look_seconds)
-            self.stop()
-            self.was_stopped = was_stopped
+            self._wait_for_commit()
+            self._end()
 
     def stop(self) -> None:
         """Stop it between two micro-batches: the running one is finished and committed first."""
+        self._wait_for_commit()
+        self.was_stopped = self.was_stopped or self.query.isActive
+        self._end()
+
+    def _wait_for_commit(self) -> None:
         batch, waited = self.refresh().batch_id, threading.Event()
         while self.is_in_batch() and self.refresh().batch_id == batch:
             waited.wait(self.watched.look_seconds)
-        self.was_stopped = self.was_stopped or self.query.isActive
+
+    def _end(self) -> None:
         self.query.stop()
         self.refresh()
 
