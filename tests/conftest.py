@@ -114,7 +114,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever asks for the session is a Spark test, a connector's too: no marker is forgotten. Long files come first."""
+    """Whoever asks for the session or a connector is a Spark test: no marker is forgotten. Long files come first."""
     left_out = frozenset(() if reach.is_measured() else json.loads(reach.LEFT_OUT.read_text(encoding="utf-8")))
     items.sort(key=lambda item: LONG.index(item.location[0]) if item.location[0] in LONG else len(LONG))
     for item in items:

@@ -66,11 +66,6 @@ def changelog_path(checkpoint: Checkpoint) -> str | None:
     return None if path is None else f"{path}/changelog"
 
 
-def is_on_one_machine(spark: SparkSession) -> bool:
-    """Whether the workers are where the driver is: a task then meets a worker that has its state."""
-    return str(spark.conf.get("spark.master", None) or "local").startswith("local")
-
-
 def local_path(path: str) -> str | None:
     """The path of a folder on a disk, of a path as Hadoop writes it; None where it is elsewhere.
 

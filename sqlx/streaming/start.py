@@ -18,7 +18,7 @@ from sqlx.spark.binder import check_path
 from sqlx.spark.histories import NO_HISTORIES, Histories
 from sqlx.sql.definitions import StreamingTable, Trigger
 from sqlx.sql.parser import late_span
-from sqlx.streaming.backend import CHANGELOG, STORE, UNCHANGED_PLAN, chosen, folder_for, is_on_one_machine, misfit
+from sqlx.streaming.backend import CHANGELOG, STORE, UNCHANGED_PLAN, chosen, folder_for, misfit
 from sqlx.streaming.backend import NOTE as BACKEND_NOTE
 from sqlx.streaming.backfill import Backfilling
 from sqlx.streaming.checkpoint import Checkpoint, usual_checkpoint
@@ -47,6 +47,7 @@ from sqlx.streaming.sinks import (
 from sqlx.streaming.tables import StreamTable, TableName, columns_of, folder_of, qualified
 from sqlx.streaming.upsert import FileVersions, check_upsert, is_upsert, table_schema, upsert_sink
 from udtf.engine import engine_of, is_remote
+from udtf.engine.executors import is_local
 from udtf.spark.tasks import configured_tasks
 
 if TYPE_CHECKING:
@@ -363,7 +364,8 @@ class Starter:
         """Where the changelogs go; None is Spark's state store. A checkpoint stays with what it began with."""
         asked, checkpoint = chosen(self.spark, self.statement.text), self._checkpoint()
         stored = None if checkpoint is None else self._goes_on_from(checkpoint)
-        wanted = asked or (CHANGELOG if is_on_one_machine(self.spark) else STORE)
+        # With one executor a task always meets a worker that has its state.
+        wanted = asked or (CHANGELOG if is_local(self.spark) else STORE)
         if (wanted if stored is None else stored.state) == STORE:
             return None
         reason = misfit(self.spark, checkpoint, dict(self.statement.options))
