@@ -87,6 +87,7 @@ def test_every_operator_answers_as_on_one_machine(cluster: str, tmp_path: Path) 
     assert everywhere(tmp_path / "there", DRIVER, "--master", cluster, PYSPARK_PYTHON=str(PYTHON)) == here
 
 
+@pytest.mark.timeout(900)  # it packs a whole environment
 def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Path) -> None:
     environment, packed, folder = tmp_path / "env", tmp_path / "packed", tmp_path / "answers"
     subprocess.run([BARE, "-m", "venv", environment], check=True)
