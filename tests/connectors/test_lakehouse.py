@@ -171,7 +171,7 @@ def test_a_changelog_view_of_iceberg_is_a_history(spark: SparkSession, rows: Row
         (2, "ben", True),
         (2, "bob", False),
     ]
-    at = rows("SELECT committed_at FROM iceberg.lake.people.snapshots")
+    at = spark.sql("SELECT committed_at FROM iceberg.lake.people.snapshots ORDER BY committed_at").collect()
     asked = ", ".join(f"({number}, TIMESTAMP'{one[0]}')" for number, one in enumerate(at))
     spark.sql(f"CREATE TEMPORARY VIEW i_asked AS SELECT 2 AS id, * FROM VALUES {asked} AS asked (n, ts)")
     join = "SELECT a.n, p.name FROM i_asked a LEFT JOIN i_people p AS OF a.ts ON a.id = p.id"
