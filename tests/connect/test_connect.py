@@ -282,8 +282,8 @@ def test_a_live_join_goes_on_after_a_restart(live: SparkSession, tmp_path: Path)
 @sends_state
 def test_other_live_operators(live: SparkSession, tmp_path: Path) -> None:
     live.sql(
-        "INSERT INTO live_orders VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:00:00'),"
-        " (1, 'EUR', TIMESTAMP'2026-01-01 10:01:00'), (2, 'EUR', TIMESTAMP'2026-01-01 12:00:00')"
+        "INSERT INTO live_orders SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'EUR', TIMESTAMP'2026-01-01 10:00:00'),"
+        " (1, 'EUR', TIMESTAMP'2026-01-01 10:01:00'), (2, 'EUR', TIMESTAMP'2026-01-01 12:00:00')"  # one file: in order
     )
     once = "SELECT id, ccy FROM STREAM live_orders DEDUPLICATE WITHIN INTERVAL '1' HOUR BY (id)"
     assert taken(live, once, tmp_path / "once") == [(1, "EUR"), (2, "EUR")]

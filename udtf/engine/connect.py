@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _T = TypeVar("_T")
+#: So many plans over each other are sent as they are: each is two levels of a message, and expressions come to that.
+_MOST_DEPTH: Final = 20
 _COSTS: Final = "_sqlx_costs"
 _VARIABLE: Final = re.compile(r"\$\{(?:(?:spark|sparkconf|hivevar|hiveconf):)?([^}:]+)\}")
 #: A temporary view that we make. Its text says what it stands for, and the server shows nobody the text of such a view.
@@ -284,7 +286,13 @@ class ConnectEngine:
         return carried_processor(processor)
 
     def live_rows(self, frame: DataFrame, make: Callable[[Any], Any], schema: StructType | str) -> DataFrame:
-        """What a function makes of the batches of a live frame; it brings its code along."""
+        """What a function makes of the batches of a live frame; it brings its code along.
+
+        Protobuf reads no message of more than a hundred levels, which three operators over each other reach: the server
+        keeps the plan so far as a temporary view, until the session ends.
+        """
+        if _depth(_plan(frame)) > _MOST_DEPTH:
+            frame = self.spark.table(self.read_as(frame, f"__sqlx_live_{uuid.uuid4().hex[:12]}"))
         return frame.mapInArrow(carried_function(make), schema)
 
     def tag(self, name: str) -> None:
@@ -484,6 +492,14 @@ class ConnectEngine:
 def _plan(frame: Any) -> Any:
     """What a frame sends to the server."""
     return frame._plan  # noqa: SLF001  # PySpark's own modules read it, too
+
+
+def _depth(plan: Any) -> int:
+    """How many plans are over each other."""
+    from pyspark.sql.connect.plan import LogicalPlan
+
+    inside = [item for value in vars(plan).values() for item in (value if isinstance(value, list) else [value])]
+    return 1 + max((_depth(item) for item in inside if isinstance(item, LogicalPlan)), default=0)
 
 
 def _explained(frame: Any, **how: Any) -> str:
