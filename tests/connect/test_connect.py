@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import pkgutil
 import subprocess
@@ -456,6 +456,7 @@ def test_a_server_that_is_not_there_is_said_at_once() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.skipif(importlib.util.find_spec("py4j") is not None, reason="all of PySpark is there, and a JVM serves")
 def test_without_a_server_there_is_no_session() -> None:
     done = command("sql", "-e", "SELECT 1")
     assert (done.returncode, "[CONNECT.CLIENT_ONLY]" in done.stderr) == (1, True)
