@@ -6,6 +6,8 @@ BIN := .venv/bin
 # As many sessions at once as cores and memory allow (tests/conftest.py).
 AT_ONCE := -n auto --dist loadscope --no-loadscope-reorder
 GATE := not full and not dbt
+# The tests that need Spark, and no connector's jars.
+SPARK := spark and not kafka and not delta and not iceberg
 # The PySpark that runs is the one in .venv, whatever else the machine has.
 unexport SPARK_HOME PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PYTHON
@@ -28,7 +30,7 @@ test-all: check docs test-compat test-connect test-wheel ## all there is, hours:
 	$(MAKE) fast GATE="not dbt"
 	SQLX_ALL_ORDERS=1 $(BIN)/pytest tests/properties/test_corrections.py
 	@$(BIN)/python .ci/compile_pyspark.py
-	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg"
+	SQLX_ALL_CUTS=1 $(BIN)/pytest $(AT_ONCE) -m "$(SPARK)"
 	SQLX_TEST_STATE_BACKEND=store $(BIN)/pytest $(AT_ONCE) -m spark tests/semantics -k test_live
 	$(MAKE) kafka GATE="not dbt"
 	$(MAKE) lakehouse GATE="not dbt"
@@ -49,7 +51,7 @@ choose: setup ## measure what each test reaches (half an hour), and write which 
 	@rm -rf .cache/reach && mkdir -p .cache/reach
 	SQLX_REACH_RUN=fast $(BIN)/pytest -m "not spark and $(GATE)"
 	@$(BIN)/python .ci/compile_pyspark.py
-	SQLX_REACH_RUN=spark $(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg and $(GATE)"
+	SQLX_REACH_RUN=spark $(BIN)/pytest $(AT_ONCE) -m "$(SPARK) and $(GATE)"
 	$(BIN)/python -m tests.harness.reach .cache/reach
 
 types: setup
@@ -68,7 +70,7 @@ fast: setup ## the tests and doctests that need no Spark
 
 spark: setup ## the tests that need Spark (ARGS="-n 0" in one process)
 	@$(BIN)/python .ci/compile_pyspark.py
-	$(BIN)/pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg and $(GATE)" $(ARGS)
+	$(BIN)/pytest $(AT_ONCE) -m "$(SPARK) and $(GATE)" $(ARGS)
 
 compat: setup ## a part of them on PySpark 4.0: the hook, the hosts of state, a live case of each operator
 	@.ci/setup-compat 4.0
@@ -89,7 +91,7 @@ test-compat: $(addprefix test-compat-,$(RELEASES)) ## all of them on PySpark 4.0
 test-compat-%: setup # one of them
 	@.ci/setup-compat $*
 	@$(BIN)/python -m benchmarks.kafka_broker
-	.venv-$*/bin/python -m pytest $(AT_ONCE) -m "spark and not kafka and not delta and not iceberg" $(ARGS)
+	.venv-$*/bin/python -m pytest $(AT_ONCE) -m "$(SPARK)" $(ARGS)
 	.venv-$*/bin/python -m pytest -m "kafka or delta$(if $(filter 4.2,$*),, or iceberg)" $(ARGS) tests/connectors
 	SQLX_TEST_REMOTE=1 SQLX_TEST_SERVER_PYTHON=.venv-$*/bin/python .venv-$*/bin/python -m pytest -n 2 --dist load $(ARGS) tests/connect
 

@@ -112,16 +112,12 @@ def _run(spark: SparkSession, files: JoinFiles, backend: str, batches: int) -> F
         spark.sql(statement)
     query = query_of(spark)
 
-    def answer_one_more() -> None:
-        files.feed()
-        query.processAllAvailable()
-
     for _ in range(_WARM):
-        answer_one_more()
+        files.answer_one_more(query)
     before = max(one.batchId for one in query.recentProgress)
     with Clock() as clock:
         for _ in range(batches):
-            answer_one_more()
+            files.answer_one_more(query)
     python_bytes = python_memory()
     observed = [one.observedMetrics.get("as_of_join_1") for one in query.recentProgress if one.batchId > before]
     counted = [one for one in observed if one is not None and one["rows_in"]]

@@ -45,7 +45,7 @@ def test_live_deduplication_gives_the_rows_of_duckdb(spark: SparkSession, tmp_pa
     ours = results.ways[case.name, deduplicate_stream.OURS]
     assert ours.state_rows > 0
     assert len(ours.states) == len(ours.seconds) == 2
-    assert len(results.ways) == len(deduplicate_stream.WAYS[case.name])
+    assert len(results.ways) == 3
 
 
 def test_windows_are_the_same_by_all_ways(spark: SparkSession, tmp_path: Path) -> None:
@@ -54,8 +54,8 @@ def test_windows_are_the_same_by_all_ways(spark: SparkSession, tmp_path: Path) -
     plan = window_aggregate.Plan(case, tmp_path, kinds, (Part.STREAM, Part.BATCH), rounds=1, warm=0, runs=1)
     found = window_aggregate.run(plan, lambda: spark, Console(quiet=True))
     assert [one.note for one in (*found.live.ways.values(), *found.batch.ways.values()) if one.note] == []
-    assert [way for _, way in found.live.ways] == ["Spark's own", "ours", "ours, in Spark's state store"]
-    assert {kind for kind, _ in found.live.ways} == {"tumbling"}
+    ways = ("Spark's own", "ours", "ours, in Spark's state store")
+    assert list(found.live.ways) == [("tumbling", way) for way in ways]
     assert [way for kind, way in found.batch.ways if kind == "tumbling"] == ["DuckDB", "Polars", "Spark's own", "ours"]
     assert [way for kind, way in found.batch.ways if kind == "sliding"] == ["DuckDB", "ours"]
 
