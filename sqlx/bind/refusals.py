@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pyspark.errors import PySparkException
 
 from sqlx.bind.binder import Binder
 from sqlx.bind.scope import name_chains
-from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError, UnsupportedError, did_you_mean
+from sqlx.errors import (
+    BindError,
+    RefusedBySpark,
+    TemporalParseError,
+    TemporalSqlError,
+    UnsupportedError,
+    did_you_mean,
+)
 from sqlx.sql.edits import Edits
+from sqlx.sql.near_misses import near_miss
 from sqlx.sql.structure import Block, FromItem, Join, Relation
-from sqlx.sql.tokens import Span, Token, tokenize_span
+from sqlx.sql.tokens import LexicalError, Span, Token, tokenize, tokenize_span
 
 # Names that an AS OF join cannot see although they stand near: of the query around it, or across a comma.
 
 
+_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _VAGUE = ("BIND.UNKNOWN_COLUMN", "REPLAY.QUERY_REFUSED")
 
 
@@ -105,17 +115,80 @@ def refused(binder: Binder, text: str, edits: Edits | None) -> Exception:
     return RefusedBySpark(error, text, _origin(error, edits, text))
 
 
+def meant(error: PySparkException, text: str) -> PySparkException:
+    """The refusal of a statement; where its words are close to ours, a better one that says what to write.
+
+    Args:
+        error: what Spark said, or we.
+        text: the statement as written.
+    """
+    try:
+        tokens = tokenize(text)
+    except LexicalError:
+        return error
+    stopped_at = _offset(error, text, tokens)
+    found = None if stopped_at is None else near_miss(tokens, stopped_at)
+    if found is None:
+        return error
+    span, hint = found
+    words = " ".join(span.of(text).split())
+    return TemporalParseError("PARSE.NEAR_MISS", text, span.pair, words=words, hint=hint)
+
+
+def of_rewritten(error: PySparkException, text: str) -> PySparkException:
+    """What Spark says about a statement that was rewritten, without showing what it was rewritten to."""
+    is_ours = isinstance(error, TemporalSqlError)
+    return error if is_ours or _word(error) is None else RefusedBySpark(error, text, None)
+
+
+def _word(error: PySparkException) -> str | None:
+    """The word at which Spark's parser stopped; None where it read to the end, or refused for another reason."""
+    if error.getCondition() != "PARSE_SYNTAX_ERROR":
+        return None
+    quoted = (error.getMessageParameters() or {}).get("error", "")
+    return quoted[1:-1] if len(quoted) > 2 and quoted[0] == quoted[-1] == "'" else None
+
+
+def _offset(error: PySparkException, text: str, tokens: tuple[Token, ...]) -> int | None:
+    """Where Spark's parser stopped in a statement as written; by the word itself where it was rewritten before."""
+    if error.getCondition() != "PARSE_SYNTAX_ERROR":
+        return None
+    if isinstance(error, TemporalSqlError) and error.span is not None:
+        return error.span[0]
+    at, word = _at_place(error, text), _word(error)
+    same = [token.start for token in tokens if token.text == word]
+    return same[0] if at is None and len(same) == 1 else at
+
+
+def _at_place(error: PySparkException, text: str) -> int | None:
+    """The offset that Spark's message gives by line and column, and nothing else; not every message does."""
+    place = _PLACE.search(str(error))
+    if place is None:
+        return None
+    before = text.splitlines(keepends=True)[: int(place[1]) - 1]
+    return sum(map(len, before)) + int(place[2])
+
+
 def _origin(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
     """Where the refused fragment is in the text; by its offset where the text holds it more than once."""
     contexts, length = error.getQueryContext(), len(text)
     if not contexts:
-        return None
+        return _where_stopped(error, edits, text)
     fragment = contexts[0].fragment()
     if fragment and text.count(fragment) == 1:
         at = text.index(fragment)
         return at, at + len(fragment)
     first = edits.origin(contexts[0].startIndex())
     return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, length))
+
+
+def _where_stopped(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
+    """Where Spark's parser stopped in the rewritten text, in the text as written; None where that is not the same."""
+    word, at = _word(error), _at_place(error, edits.render())
+    if word is None or at is None:
+        return None
+    first = edits.origin(at)
+    return (first, first + len(word)) if text.startswith(word, first) else None
 
 
 def check_relation(binder: Binder, text: str, relation: Relation, body: str) -> None:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import udtf
+from sqlx.bind.refusals import meant, of_rewritten
 from sqlx.errors import RunError, TemporalSqlError
 from sqlx.sessions.pipelines import in_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
@@ -25,7 +26,7 @@ from sqlx.sql.tokens import LexicalError, tokenize
 from sqlx.streaming.commands import look_again
 from sqlx.streaming.registry import registry
 from udtf.engine import engine_of
-from udtf.engine.asking import probing
+from udtf.engine.asking import is_probing, probing
 from udtf.engine.java import Py4JJavaError
 from udtf.engine.release import release_of
 from udtf.errors import SettingError
@@ -181,7 +182,8 @@ class SparkParserHook:
                 return delegate(text)
             return self._parse_ours(text, context, delegate)
         except PySparkException as error:
-            raise self._front.java_error(error) from error
+            better = error if is_probing() else meant(error, text)
+            raise self._front.java_error(better) from error
         except Py4JJavaError as error:
             raise self._front.errors.of_java(error) from error
         except SettingError as error:
@@ -210,7 +212,10 @@ class SparkParserHook:
             return rewritten.body
         if rewritten.sql is None:
             return self._session.emptyDataFrame().queryExecution().logical()
-        return self._delegate.parsePlan(rewritten.sql)
+        try:
+            return self._delegate.parsePlan(rewritten.sql)
+        except PySparkException as error:
+            raise of_rewritten(error, text) from error
 
     def _of_pipeline(self, text: str) -> Any:
         """The plan of a statement of a declarative pipeline; None where it is none."""

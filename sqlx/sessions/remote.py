@@ -20,11 +20,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from catalog.definitions import name_text
 from catalog.statements import NOTHING, literal
 from sqlx.bind.reads import names_versions
+from sqlx.bind.refusals import meant, of_rewritten
 from sqlx.errors import RunError, TemporalSqlError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.sessions.defaults import DEFAULTS
@@ -41,7 +42,6 @@ from udtf.engine.asking import probing
 from udtf.engine.connect import ConnectEngine
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
 _STATEMENTS: Final = "_sqlx_statements"
@@ -153,6 +153,15 @@ def _sql_of(spark: SparkSession, plain: Callable[..., DataFrame]) -> Callable[..
     """The session's `sql` with the language in front of it."""
 
     def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        try:
+            return answer(sqlQuery, args, **kwargs)
+        except PySparkException as error:
+            better = meant(error, sqlQuery)
+            if better is error:
+                raise
+            raise better from error
+
+    def answer(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
         look_again(sqlQuery, queries_of(spark), partial(_refresh, spark))
         if may_be_ours(sqlQuery):
             found = statements_of(spark).answer(sqlQuery, args, bool(kwargs))
@@ -219,7 +228,12 @@ class RemoteStatements(SessionStatements):
             raise self._refused(what, text)
         for note in rewritten.notes:
             _log.warning("%s", note)
-        return self.engine.run(rewritten.sql or NOTHING) if rewritten.frame is None else rewritten.frame
+        if rewritten.frame is not None:
+            return rewritten.frame
+        try:
+            return self.engine.run(rewritten.sql or NOTHING)
+        except PySparkException as error:
+            raise of_rewritten(error, text) from error
 
     def view_over_versions(self, text: str) -> DataFrame | None:
         """Make a temporary view that reads a versioned table, so that it can be read as of a time, too.

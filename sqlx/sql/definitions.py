@@ -150,6 +150,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
 }
 #: The words that begin a clause.
 CLAUSES = tuple(words[0] for words in _HEADS.values())
+_MEANT = {"PRIMARY": "KEYS (column, …)", "UNIQUE": "KEYS (column, …)", "DELETE": "APPLY AS DELETE WHEN"}
 _TABLES_ONLY = {
     "KEYS": "Rows of a stream do not replace each other: leave KEYS out, or write CREATE VERSIONED TABLE (history by "
     "time) or CREATE UPSERT TABLE (the last row to arrive).",
@@ -288,8 +289,10 @@ class Clauses(ListReader):
             if word == words[0]:
                 self.cursor.step(next(n for n, w in enumerate(words) if self.cursor.word(n) != w))
                 self.cursor.fail(" ".join(words[1:]))
+        whole = next((words for words in _HEADS.values() if word in words), None)
         token = self.cursor.next()
-        suggestion = did_you_mean(token.text, CLAUSES)
+        meant = _MEANT.get(word) or (" ".join(whole) if whole else None)
+        suggestion = f"Did you mean `{meant}`? " if meant else did_you_mean(token.text, CLAUSES)
         span = token.start, token.end
         kind = KIND_NAMES[self.kind]
         raise self.error("DEFINITION.UNKNOWN_CLAUSE", span, word=token.text, kind=kind, suggestion=suggestion)

@@ -205,6 +205,11 @@ def test_a_view_in_the_place_of_a_definition_is_none(session: SparkSession) -> N
         pytest.param(JOIN.replace("rates", "nowhere"), ["BIND.UNKNOWN_RELATION", "^^^^^^^"], marks=pytest.mark.full),
         pytest.param(JOIN.replace("AS OF o.ts", "AS OF o.id"), ["LINE 1:", "^^^^"], marks=pytest.mark.full),
         ("SELECT id FROM orders DEDUPLICATE WITHIN", ["LINE 1:", "HINT:"]),
+        (
+            "SELECT id FROM orders DEDUPLICATE BY (id)",
+            ["PARSE.NEAR_MISS", "     ^^^^^^^^^^^^^^", "HINT:"],
+        ),
+        (f"{JOIN} WITH REASONS", ["PARSE.NEAR_MISS", "^^^^^^^^^^^^", "HINT:"]),
     ],
 )
 def test_errors_have_carets(session: SparkSession, text: str, says: list[str]) -> None:

@@ -19,7 +19,7 @@ class _Probing(logging.Filter):
     """Drops what is logged by a thread that is asking."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not getattr(_state, "depth", 0)
+        return not is_probing()
 
 
 _filter = _Probing()
@@ -34,3 +34,8 @@ def probing() -> Iterator[None]:
         yield
     finally:
         _state.depth -= 1
+
+
+def is_probing() -> bool:
+    """Whether this thread asks only to learn the answer: a refusal is then nobody's to read."""
+    return bool(getattr(_state, "depth", 0))

@@ -1,0 +1,35 @@
+"""Statements that come close to ours, with all that a user reads: what to write, or Spark's own words where we know
+nothing better. `--complete` rewrites ``near_misses.txt``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from tests.harness.refusals import check_refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+CASES = Path(__file__).with_name("near_misses.txt")
+
+
+def test_near_misses_say_what_to_write(spark: SparkSession, golden: Callable[[Path, str], None]) -> None:
+    plain = "SELECT 1 AS k, TIMESTAMP'2024-01-01 00:00:01' AS ts"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW m_plain AS {plain}")
+    spark.sql("CREATE TEMPORARY STREAM m_orders FROM m_plain TIMESTAMP BY ts")
+    spark.sql("CREATE TEMPORARY VERSIONED TABLE m_rates FROM m_plain KEYS (k) TIMESTAMP BY ts")
+
+    def error_of(text: str) -> str:
+        try:
+            spark.sql(text)
+        except PySparkException as error:
+            return "\n".join(line.rstrip() for line in str(error).strip().splitlines())
+        return "no error"
+
+    check_refusals(CASES, error_of, golden)
