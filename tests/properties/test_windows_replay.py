@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sqlx.replay.driver import ReplayDriver
 from tests.harness.examples import examples
-from tests.oracle.window_aggregate import duckdb_sql
+from tests.oracle.tables import waiting
+from tests.oracle.window_aggregate import duckdb_sql, reference
 
 STREAM = "CREATE STREAM s (k STRING, ts TIMESTAMP, v INT) TIMESTAMP BY ts;"
 #: How a window is written; and kind, size and slide as the oracle has them.
@@ -136,6 +137,22 @@ def test_what_waits_leaves_nothing_out(kind, records, waits):
         key = shown(change)[: 1 if kind == "none" else 3]
         table = {**table, key: shown(change)} if change.op != "delete" else {k: v for k, v in table.items() if k != key}
     assert Counter(table.values()) == expected
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@examples(8)
+@given(records=RECORDS, grace=GRACES, waits=st.sampled_from([(0, None), (7, None), (7, 1), (40, 2)]))
+def test_updates_of_windows_wait_by_their_own_time(kind, records, grace, waits):
+    """Each window is an entry, which leaves by the time of its first update and not by its start (15.11)."""
+    wait, most = waits
+    full = "" if most is None else f" BUFFER MAX {most} ROWS WHEN FULL EMIT EARLY"
+    driver = ReplayDriver(script(kind, f"EMIT EVERY INTERVAL '{wait}' MICROSECONDS PER KEY{full}", grace))
+    updates = reference(records, *WINDOWS[kind][2], grace, "changes")
+    answers = [[(name, new and new[:5], time) for name, time, _, new in sent] for sent in updates]
+    gone = [
+        [(*name, None, None) if row is None else row for name, row, _ in out] for out in waiting(wait, most, answers)
+    ]
+    assert [[shown(change) for change in driver.push([row])] for row in rows_of(records)] == gone
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,149 @@
+"""Joins, groups and waits of tables against a reference of a few lines: each record, any micro-batches, any restarts.
+
+Source: semantics.md 2, 4, 8, 9, 10, 15, B10, B11.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sqlx.replay.driver import Change, ReplayDriver
+from tests.oracle.tables import Answer, Record, Table, grouped, joined, joined_by_foreign_key, waiting
+from tests.test_worked_windows import cut, millis
+
+RETENTION = 15
+KEYS = st.sampled_from(["a", "b", "ä", None])
+VALUES = st.sampled_from(["v", "w", None])
+TIMES = st.integers(0, 40) | st.integers(0, 8) | st.none()
+KIND = st.sampled_from(["inner", "left", "outer"])
+VERSIONED = st.booleans()
+WORDS = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL JOIN"}
+
+
+def definition(name: str, is_versioned: bool, columns: str) -> str:
+    kind = "VERSIONED" if is_versioned else "UPSERT"
+    retention = f"HISTORY RETENTION INTERVAL '{RETENTION}' MILLISECOND" if is_versioned else ""
+    return (
+        f"CREATE {kind} TABLE {name} (k STRING, {columns}, v STRING, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts "
+        f"APPLY AS DELETE WHEN v IS NULL {retention};\n"
+    )
+
+
+def table(is_versioned: bool) -> Table:
+    return Table(RETENTION if is_versioned else None)
+
+
+def pushed(records: list[Record], column: str = "f") -> list[tuple[str, dict[str, Any]]]:
+    """A row is `(foreign key or group, value)`, or a value alone."""
+    rows = []
+    for name, key, row, time in records:
+        of, value = row if isinstance(row, tuple) else (None, row)
+        rows.append((name, {"k": key, column: of, "v": value, "ts": None if time is None else time * 1000}))
+    return rows
+
+
+def shown(changes: list[Change], columns: int) -> list[tuple[str, Any, Any, int]]:
+    """As `(operation, key, row, time)`; of a deletion only the key is left."""
+    found = []
+    for change in changes:
+        key, *values = change.row.values()
+        assert change.op != "delete" or values == [None] * len(values)
+        row = tuple(values) if columns > 1 else values[0]
+        found.append((change.op, key, None if change.op == "delete" else row, millis(change.time)))
+    return found
+
+
+def named(answers: list[list[Answer]]) -> list[list[tuple[str, Any, Any, int]]]:
+    """The answers, and what each of them is to one who has seen those before it."""
+    known: set[Any] = set()
+    out = []
+    for found in answers:
+        changes = []
+        for key, row, time in found:
+            op = "delete" if row is None else "update_after" if key in known else "insert"
+            known = known - {key} if row is None else known | {key}
+            changes.append((op, key, row, time))
+        out.append(changes)
+    return out
+
+
+def check(script: str, rows: list[Any], answers: list[list[Answer]], columns: int, data: st.DataObject) -> None:
+    expected = named(answers)
+    driver = ReplayDriver(script)
+    assert [shown(driver.push([row]), columns) for row in rows] == expected
+    got = [change for changes in cut(ReplayDriver(script), rows, data) for change in shown(changes, columns)]
+    assert got == [change for found in expected for change in found]
+
+
+def records(rows: st.SearchStrategy[Any], names: tuple[str, ...]) -> st.SearchStrategy[list[Record]]:
+    return st.lists(st.tuples(st.sampled_from(names), KEYS, rows, TIMES), min_size=1, max_size=24)
+
+
+PAIRS = st.tuples(st.sampled_from(["a", "b", "ä", None]), st.sampled_from(["v", "w"])) | st.none()
+NUMBERS = st.tuples(st.sampled_from(["g", "h", None]), st.sampled_from(["1", "2", "3"])) | st.none()
+
+
+@given(KIND, VERSIONED, VERSIONED, records(VALUES, ("l", "r")), st.data())
+def test_a_join_by_primary_key(kind: str, one: bool, other: bool, rows: list[Record], data: st.DataObject) -> None:
+    key = "coalesce(l.k, r.k)" if kind == "outer" else "l.k"
+    query = f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {WORDS[kind]} r ON l.k = r.k EMIT CHANGES"
+    script = definition("l", one, "f STRING") + definition("r", other, "f STRING") + query
+    check(script, pushed(rows), joined(kind, table(one), table(other), rows), 2, data)
+
+
+@given(st.sampled_from(["inner", "left"]), VERSIONED, VERSIONED, st.data())
+def test_a_join_by_foreign_key(kind: str, one: bool, other: bool, data: st.DataObject) -> None:
+    left = st.tuples(st.just("l"), st.sampled_from(["p", "q", "é", None]), PAIRS, TIMES)
+    rows = data.draw(st.lists(left | st.tuples(st.just("r"), KEYS, VALUES, TIMES), min_size=1, max_size=24))
+    query = f"SELECT l.k, l.v AS a, r.v AS b FROM l {WORDS[kind]} r ON l.f = r.k EMIT CHANGES"
+    script = definition("l", one, "f STRING") + definition("r", other, "f STRING") + query
+    check(script, pushed(rows), joined_by_foreign_key(kind, table(one), table(other), rows), 2, data)
+
+
+FOLDS = {
+    "count(*)": len,
+    "sum(CAST(v AS INT))": lambda values: sum(map(int, values)),
+    "max(v)": max,
+    "array_sort(collect_list(v))": sorted,
+    "count(DISTINCT v)": lambda values: len(set(values)),
+}
+
+
+@given(st.sampled_from(list(FOLDS)), VERSIONED, records(NUMBERS, ("t",)), st.data())
+def test_groups_of_a_table(call: str, is_versioned: bool, rows: list[Record], data: st.DataObject) -> None:
+    script = definition("t", is_versioned, "g STRING") + f"SELECT g, {call} AS n FROM t GROUP BY g EMIT CHANGES"
+    check(script, pushed(rows, "g"), grouped(FOLDS[call], table(is_versioned), rows), 1, data)
+
+
+@given(st.integers(0, 12), st.none() | st.integers(0, 2), records(VALUES, ("t",)), st.data())
+def test_updates_wait(limit: int, most: int | None, rows: list[Record], data: st.DataObject) -> None:
+    full = "" if most is None else f"BUFFER MAX {most} ROWS WHEN FULL EMIT EARLY"
+    query = f"SELECT k, v FROM t EMIT EVERY INTERVAL '{limit}' MILLISECOND PER KEY {full}"
+    updates = [Table().put(key, row, time) for _, key, row, time in rows]
+    answers = [[] if update is None else [(update.key, update.new, update.time)] for update in updates]
+    check(definition("t", False, "f STRING") + query, pushed(rows), waiting(limit, most, answers), 1, data)
+
+
+@given(st.integers(0, 12), st.none() | st.integers(0, 2), VERSIONED, records(NUMBERS, ("t",)), st.data())
+def test_updates_of_groups_wait(
+    limit: int, most: int | None, is_versioned: bool, rows: list[Record], data: st.DataObject
+) -> None:
+    full = "" if most is None else f"BUFFER MAX {most} ROWS WHEN FULL EMIT EARLY"
+    query = f"SELECT g, count(*) AS n FROM t GROUP BY g EMIT EVERY INTERVAL '{limit}' MILLISECOND PER KEY {full}"
+    answers = waiting(limit, most, grouped(len, table(is_versioned), rows))
+    check(definition("t", is_versioned, "g STRING") + query, pushed(rows, "g"), answers, 1, data)
+
+
+@given(KIND, VERSIONED, VERSIONED, st.integers(0, 12), records(VALUES, ("l", "r")), st.data())
+def test_updates_of_a_join_wait(
+    kind: str, one: bool, other: bool, limit: int, rows: list[Record], data: st.DataObject
+) -> None:
+    key = "coalesce(l.k, r.k)" if kind == "outer" else "l.k"
+    emit = f"EMIT EVERY INTERVAL '{limit}' MILLISECOND PER KEY"
+    query = f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {WORDS[kind]} r ON l.k = r.k {emit}"
+    script = definition("l", one, "f STRING") + definition("r", other, "f STRING") + query
+    answers = waiting(limit, None, joined(kind, table(one), table(other), rows))
+    check(script, pushed(rows), answers, 2, data)
