@@ -127,12 +127,16 @@ def meant(error: PySparkException, text: str) -> PySparkException:
     except LexicalError:
         return error
     stopped_at = _offset(error, text, tokens)
-    found = None if stopped_at is None else near_miss(tokens, stopped_at)
+    return (None if stopped_at is None else near_miss_error(text, tokens, stopped_at)) or error
+
+
+def near_miss_error(text: str, tokens: tuple[Token, ...], stopped_at: int) -> TemporalParseError | None:
+    """What to write in place of words that are close to ours, where a parser stopped at them; else None."""
+    found = near_miss(tokens, stopped_at)
     if found is None:
-        return error
+        return None
     span, hint = found
-    words = " ".join(span.of(text).split())
-    return TemporalParseError("PARSE.NEAR_MISS", text, span.pair, words=words, hint=hint)
+    return TemporalParseError("PARSE.NEAR_MISS", text, span.pair, words=" ".join(span.of(text).split()), hint=hint)
 
 
 def of_rewritten(error: PySparkException, text: str) -> PySparkException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, cast
@@ -81,7 +82,7 @@ class ReplayDriver:
             TemporalSqlError: a name, column or value does not fit (then nothing was taken), or a row fails; its
                 ``changes`` are those that were emitted before.
         """
-        checked = [self._checked(name, row) for name, row in records]
+        checked = [self._checked(*_pair(record)) for record in records]
         self._changes = []
         try:
             for entry, values in checked:
@@ -146,6 +147,19 @@ class ReplayDriver:
             except Misfit:
                 _refuse_value(entry, column.name, kind.name, column.type, given[key])
         return entry, tuple(values)
+
+
+def _pair(record: Any) -> Record:
+    """A record of a micro-batch, as it was given.
+
+    Raises:
+        BindError: it is not the name of an input and a row.
+    """
+    if isinstance(record, (tuple, list)) and len(record) == 2:
+        name, row = record
+        if isinstance(name, str) and isinstance(row, Mapping) and all(isinstance(column, str) for column in row):
+            return name, row
+    raise BindError("REPLAY.RECORD", found=reprlib.repr(record))
 
 
 def _refuse_value(entry: Entry, column: str, kind: str, type_text: str, value: object) -> NoReturn:

@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import takewhile
 from threading import get_ident
 from typing import NoReturn
+
+from sqlglot.errors import ParseError
 
 from catalog import MemoryCatalog
 from catalog.binding import bind_entry, declared_relation
 from catalog.definitions import KIND_WORDS, Definition, Drop
 from catalog.entries import Entry
 from sqlx.bind.comparison import check_collation
-from sqlx.errors import BindError, TemporalParseError, UnsupportedError, did_you_mean
+from sqlx.bind.refusals import near_miss_error
+from sqlx.errors import BindError, TemporalParseError, TemporalSqlError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Fragment, Plan, Source, other_keys, reads_changes
 from sqlx.replay.duckdb import DuckDbBinder, Engine, EngineAnalyzer
@@ -216,10 +220,12 @@ def _compiled(script: Script, query: str) -> Plan:
         raise _with_caret(error, query, script.catalog) or error from error
 
 
-def _with_caret(error: BindError, query: str, catalog: MemoryCatalog) -> BindError | None:
+def _with_caret(error: BindError, query: str, catalog: MemoryCatalog) -> TemporalSqlError | None:
     """Point at the column that DuckDB does not find, or at that of a relation which has no such column."""
     if error.condition != "REPLAY.QUERY_REFUSED":
         return None
+    if isinstance(error.__cause__, ParseError):
+        return _syntax_error(error.__cause__, query)
     reason = error.parameters["reason"]
     missing, relation = _NOT_FOUND.search(reason), _NO_RELATION.search(reason)
     if missing is None:
@@ -235,6 +241,27 @@ def _with_caret(error: BindError, query: str, catalog: MemoryCatalog) -> BindErr
             span = (first.start, column.end)
             return BindError("BIND.UNKNOWN_COLUMN", query, span, column=query[slice(*span)], suggestion=suggestion)
     return None
+
+
+def _syntax_error(error: ParseError, query: str) -> TemporalSqlError | None:
+    """Point at the word where reading stopped; what is before it was perhaps rewritten, as the end of it was not."""
+    if not error.errors:
+        return None
+    word, before = error.errors[0]["highlight"], error.errors[0]["start_context"]
+    tokens = tokenize(query)
+    same = [token for token in tokens if token.text == word]
+    if not same:
+        return None
+    found = max(same, key=lambda token: _same_end(query[: token.start], before))
+    near = near_miss_error(query, tokens, found.start)
+    reason = f"syntax error at or near `{word}`"
+    return near or BindError("REPLAY.QUERY_REFUSED", query, (found.start, found.end), reason=reason)
+
+
+def _same_end(one: str, other: str) -> int:
+    """How many characters two texts have in common at their ends."""
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _unknown_relation(name: str, query: str, catalog: MemoryCatalog) -> BindError | None:

@@ -110,6 +110,32 @@ PUSHES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("record", ["orders", ("orders",), {"id": 1}, ("orders", [1]), (1, {}), ("orders", {1: 2})])
+def test_what_is_no_record_is_refused(record: Any) -> None:
+    with pytest.raises(
+        TemporalSqlError, match=r"\[REPLAY.RECORD\] push takes names of inputs, each with a row; found "
+    ):
+        ReplayDriver(STREAM + TABLE + QUERY).push([record])
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "caret"),
+    [
+        ("SELECT * FROM orders DEDUPLICATE BY (id)", "[PARSE.NEAR_MISS]", "DEDUPLICATE BY"),
+        (f"{QUERY} WITH REASONS", "[PARSE.NEAR_MISS]", "WITH REASONS"),
+        ("SELECT id FROM orders WHERE id > 1 AND id = = 2", "syntax error at or near `=`", "= 2"),
+        ("SELECT 1 AS o FROM orders\nGROUP o.id", "syntax error at or near `o`", "o.id"),
+    ],
+)
+def test_what_is_no_sql_is_pointed_at(query: str, message: str, caret: str) -> None:
+    with pytest.raises(TemporalSqlError) as refused:
+        ReplayDriver(STREAM + TABLE + query)
+    assert message in str(refused.value)
+    span = refused.value.span
+    assert span is not None
+    assert query[span[0] :].startswith(caret)
+
+
 @pytest.mark.parametrize(("name", "row", "message"), PUSHES)
 def test_push_is_refused_and_nothing_was_taken(name: str, row: dict[str, Any], message: str) -> None:
     driver = ReplayDriver(STREAM + TABLE + QUERY)
