@@ -115,6 +115,28 @@ _FORMATS = ("json", "avro", "string")
 
 
 @dataclass(frozen=True)
+class Topic:
+    """Takes rows as records.
+
+    Attributes:
+        options: of Spark's connector.
+        columns: what makes the key and the value of a row, as SQL.
+    """
+
+    options: dict[str, str]
+    columns: tuple[str, ...]
+
+    def records(self, rows: DataFrame) -> DataFrame:
+        """The rows with `key` and `value`, or `value` alone."""
+        return rows.selectExpr(*self.columns)
+
+    def write(self, batch_id: int, rows: DataFrame) -> None:
+        """Write the rows of a micro-batch; a topic does not know which it has."""
+        del batch_id
+        self.records(rows).write.format("kafka").options(**self.options).save()
+
+
+@dataclass(frozen=True)
 class KafkaSink:
     """How rows become records.
 
@@ -127,23 +149,19 @@ class KafkaSink:
     live: LiveQuery
 
     @property
-    def options(self) -> dict[str, str]:
-        """The OPTIONS of Spark's connector.
-
-        Raises:
-            BindError: one is missing.
-        """
-        for name, example in (("kafka.bootstrap.servers", "localhost:9092"), ("topic", "prices")):
-            if name not in self._given:
-                raise self._error("KAFKA.OPTION_MISSING", option=name, example=example)
-        return {key: value for key, value in self.statement.options if key.lower() not in _OURS}
-
-    def records(self) -> DataFrame:
-        """The rows with `key` and `value`.
+    def topic(self) -> Topic:
+        """What takes the rows.
 
         Raises:
             BindError: an option is missing, or does not fit the query's columns.
         """
+        for name, example in (("kafka.bootstrap.servers", "localhost:9092"), ("topic", "prices")):
+            if name not in self._given:
+                raise self._error("KAFKA.OPTION_MISSING", option=name, example=example)
+        options = {key: value for key, value in self.statement.options if key.lower() not in _OURS}
+        return Topic(options, self._columns())
+
+    def _columns(self) -> tuple[str, ...]:
         if "value.format" not in self._given:
             raise self._error("KAFKA.OPTION_MISSING", option="value.format", example="json")
         keys = self._keys()
@@ -155,7 +173,7 @@ class KafkaSink:
             value = f"if({CHANGE_TYPE} = 'delete', NULL, {value})"
         key_format = self._format("key.format", "string" if len(keys) == 1 else "json")
         key = [f"{self._encoded('key', keys, key_format)} AS key"] if keys else []
-        return self.live.frame.selectExpr(*key, f"{value} AS value")
+        return (*key, f"{value} AS value")
 
     @property
     def _given(self) -> dict[str, str]:

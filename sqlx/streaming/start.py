@@ -67,7 +67,8 @@ if TYPE_CHECKING:
 _PREVIEW = "a preview"
 #: The checkpoint of a table is a folder of its name in the warehouse, and must not leave it.
 _NAME = re.compile(r"\w{1,200}")
-_FORMATS = frozenset({"noop", "preview"})
+#: Besides tables: what can be written micro-batch by micro-batch, beside tables of refused rows.
+_SHARING = frozenset({"noop", "preview", "kafka"})
 
 
 def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | None) -> list[Output]:
@@ -80,7 +81,8 @@ def late_outputs(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | Non
     if not live.late:
         return []
     statement, sink = starter.statement, starter.sink
-    if not (sink.file_format is not None or sink.format in _FORMATS or starter.is_upsert or keeps_batches(sink.format)):
+    shares = sink.file_format is not None or sink.format in _SHARING or keeps_batches(sink.format)
+    if not (shares or starter.is_upsert):
         span = late_span(statement.text) or statement.span("USING")
         raise UnsupportedError("UNSUPPORTED.LATE_TO_SINK", statement.text, span, format=sink.format)
     of_table: dict[str, list[LateOutput]] = {}
@@ -192,6 +194,8 @@ def begin(starter: Starter, live: LiveQuery, late: list[Output], checkpoint: Che
         late: further tables; they make it write micro-batch by micro-batch.
         checkpoint: where it keeps how far it is; None is Spark's temporary folder.
     """
+    if starter.sink.format == "kafka":
+        starter.notes.append(NOTE)
     if late or starter.preview is not None or starter.is_upsert:
         frame: DataFrame = live.frame
         rows: Callable[[DataFrame], DataFrame] = _same
@@ -215,11 +219,9 @@ def begin(starter: Starter, live: LiveQuery, late: list[Output], checkpoint: Che
 
 def _records(starter: Starter, live: LiveQuery, checkpoint: Checkpoint | None) -> StreamingQuery:
     """Into a topic."""
-    sink = KafkaSink(starter.statement, live)
-    options = sink.options
-    writer = _writer(starter, sink.records(), checkpoint).format("kafka").outputMode("append").options(**options)
-    starter.notes.append(NOTE)
-    return writer.start()
+    topic = KafkaSink(starter.statement, live).topic
+    writer = _writer(starter, topic.records(live.frame), checkpoint)
+    return writer.format("kafka").outputMode("append").options(**topic.options).start()
 
 
 def _writer(starter: Starter, frame: DataFrame, checkpoint: Checkpoint | None) -> DataStreamWriter:
@@ -241,6 +243,8 @@ def _batch_sink(starter: Starter, live: LiveQuery) -> BatchSink:
         return upsert_sink(starter.table, starter.sink, starter.options, live)
     if keeps_batches(starter.sink.format):
         return TableSink(starter.table, transactions_of(starter.table, starter.sink.format))
+    if starter.sink.format == "kafka":
+        return KafkaSink(starter.statement, live).topic
     if starter.sink.file_format is None:
         return NothingSink()
     location = absolute(starter.path) if starter.to_path else starter.table.location

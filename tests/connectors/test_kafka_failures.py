@@ -60,6 +60,41 @@ def test_a_lost_broker_is_said_and_nothing_is_lost(
     assert sorted(row[0] for row in spark.sql("SELECT id FROM kf_rows").collect()) == [1, 2]
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("late", ["", " LATE TO kf_late"])
+def test_a_lost_broker_of_a_sink_is_said_and_nothing_is_lost(
+    spark: SparkSession, broker: Broker, topics: Topics, late: str
+) -> None:
+    topic, name = topics.make(), f"kf_sent{len(late)}"
+    spark.sql(f"CREATE TABLE {name}_source (id INT, ts TIMESTAMP) USING parquet")
+    spark.sql(f"CREATE STREAM {name}_rows FROM {name}_source TIMESTAMP BY ts")
+    options = {
+        "kafka.bootstrap.servers": topics.address,
+        "topic": topic,
+        "value.format": "json",
+        "kafka.delivery.timeout.ms": "3000",
+        "kafka.request.timeout.ms": "1000",
+        "kafka.max.block.ms": "3000",
+    }
+    listed = ", ".join(f"'{key}' '{value}'" for key, value in options.items())
+    text = (
+        f"CREATE STREAMING TABLE {name} USING kafka OPTIONS ({listed}) {NOW} TASKS 1 AS "
+        f"SELECT id FROM {name}_rows DEDUPLICATE WITHIN INTERVAL 10 SECONDS BY (id){late}"
+    )
+    spark.sql(f"INSERT INTO {name}_source VALUES (1, TIMESTAMP'2024-01-01 00:00:01')")
+    spark.sql(text)
+    spark.sql(f"INSERT INTO {name}_source VALUES (2, TIMESTAMP'2024-01-01 00:00:02')")
+    broker.kill()
+    try:
+        with pytest.raises(TemporalSqlError) as failed:
+            spark.sql(text)
+    finally:
+        broker.start()
+    assert failed.value.getCondition() == "KAFKA.UNREACHABLE"
+    spark.sql(text)
+    assert [record.value for record in topics.read(topic)] == ['{"id":1}', '{"id":2}']
+
+
 def test_a_topic_that_is_not_there_is_said(spark: SparkSession, source: Callable[..., str]) -> None:
     spark.sql(f"CREATE TEMPORARY STREAM kf_none (id INT) {source('nothing', **IMPATIENT)}")
     with pytest.raises(TemporalSqlError) as failed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sqlx.errors import TemporalSqlError
+from sqlx.streaming.sinks import FileSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,6 +88,34 @@ def test_a_changelog_says_what_each_record_is(spark: SparkSession, topics: Topic
     )
     found = [json.loads(str(record.value))["_change_type"] for record in topics.read(target) if record.key == "1"]
     assert found == ["insert", "update_before", "update_after"]
+
+
+def test_refused_rows_are_kept_once_beside_a_topic(
+    spark: SparkSession, topics: Topics, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A micro-batch that fails between the topic and the table is written again: the topic has its records twice."""
+    seconds = "2024-01-01T00:00:{:02}Z"
+    rows = [("", json.dumps({"id": n, "ts": seconds.format(at)})) for n, at in ((1, 50), (2, 5), (3, 45))]
+    origin, target = topics.make(*rows_of(*rows)), topics.make()
+    spark.sql(f"CREATE TEMPORARY STREAM ks_clicks (id INT, ts TIMESTAMP) {source(origin)} TIMESTAMP BY ts")
+    text = (
+        f"CREATE STREAMING TABLE ks_once {into(topics, target)} {NOW} TASKS 1 AS SELECT id FROM ks_clicks "
+        "DEDUPLICATE WITHIN INTERVAL 10 SECONDS BY (id) LATE TO ks_late"
+    )
+
+    def die(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(FileSink, "write", die)
+    with pytest.raises(TemporalSqlError, match="no space left"):
+        spark.sql(text)
+    monkeypatch.undo()
+    spark.sql(text)
+    topics.write(origin, *rows_of(("", json.dumps({"id": 4, "ts": seconds.format(9)}))))
+    spark.sql(text)
+    assert [json.loads(str(record.value))["id"] for record in topics.read(target)] == [1, 3, 1, 3]
+    kept = spark.sql("SELECT id, _reason FROM ks_late ORDER BY id").collect()
+    assert [tuple(row) for row in kept] == [(2, "late"), (4, "late")]
 
 
 @pytest.mark.full
