@@ -18,7 +18,7 @@ from unicodedata import combining, east_asian_width
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 _LINE_WIDTH = 120
-_OWN_NAMES = re.compile(r"(, )?`__sqlx_\w+`\.`\w+`")
+_OWN_NAMES = re.compile(r"(, )?`__sqlx_\w+`\.(`\w+`)")
 
 
 @cache
@@ -50,6 +50,11 @@ def caret_lines(text: str, start: int, end: int) -> str:
     indent = len(head) + _width(text[window:start])
     carets = max(1, _width(text[start : min(end, window_end)]))
     return f"{head}{shown}{tail}\n{' ' * indent}{'^' * carets}"
+
+
+def shows_own_names(message: str) -> bool:
+    """Whether a message names what the user never wrote: relations that a rewritten statement reads."""
+    return _OWN_NAMES.search(message) is not None
 
 
 def _width(text: str) -> int:
@@ -160,7 +165,8 @@ class RefusedBySpark(TemporalSqlError, AnalysisException):
         self.parameters = dict(error.getMessageParameters() or {})
         self.sqlstate = str(error.getSqlState() or "42000")
         message = str(error).split(f" SQLSTATE: {self.sqlstate}")[0].strip()
-        message = _OWN_NAMES.sub("", message).removeprefix(f"[{self.condition}] ")
+        shown = r"\1\2" if self.condition.startswith("AMBIGUOUS") else ""  # else one of several that could be meant
+        message = _OWN_NAMES.sub(shown, message).removeprefix(f"[{self.condition}] ")
         lines = [f"[{self.condition}] {message} SQLSTATE: {self.sqlstate}"]
         if span is not None:
             lines.append(caret_lines(text, *span))

@@ -16,6 +16,7 @@ from sqlx.errors import (
     TemporalSqlError,
     UnsupportedError,
     did_you_mean,
+    shows_own_names,
 )
 from sqlx.sql.edits import Edits
 from sqlx.sql.near_misses import near_miss
@@ -140,9 +141,15 @@ def near_miss_error(text: str, tokens: tuple[Token, ...], stopped_at: int) -> Te
 
 
 def of_rewritten(error: PySparkException, text: str) -> PySparkException:
-    """What Spark says about a statement that was rewritten, without showing what it was rewritten to."""
-    is_ours = isinstance(error, TemporalSqlError)
-    return error if is_ours or _word(error) is None else RefusedBySpark(error, text, None)
+    """What Spark says about the text that a statement was rewritten to, without showing it."""
+    is_shown = not isinstance(error, TemporalSqlError) and _word(error) is not None
+    return RefusedBySpark(error, text, None) if is_shown else without_own_names(error, text)
+
+
+def without_own_names(error: PySparkException, text: str) -> PySparkException:
+    """An error that names what the user never wrote, without it."""
+    is_shown = not isinstance(error, TemporalSqlError) and shows_own_names(str(error))
+    return RefusedBySpark(error, text, None) if is_shown else error
 
 
 def _word(error: PySparkException) -> str | None:

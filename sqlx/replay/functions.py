@@ -268,3 +268,32 @@ class ReplayedSpark(Spark):
             for name, parser in SparkParser.FUNCTION_PARSERS.items()
             if name not in ("CHR", "CHAR", "INITCAP")
         }
+        PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+            **SparkParser.PIPE_SYNTAX_TRANSFORM_PARSERS,
+            "DROP": lambda self, query: self._dropped(query),
+        }
+
+        def _parse_lateral(self) -> exp.Lateral | None:
+            """What follows it, pipe operators too, is of the query that it is in; sqlglot takes them for its own."""
+            around, self._is_lateral = getattr(self, "_is_lateral", False), True
+            try:
+                return super()._parse_lateral()
+            finally:
+                self._is_lateral = around
+
+        def _parse_select(
+            self,
+            nested: bool = False,
+            table: bool = False,
+            parse_subquery_alias: bool = True,
+            parse_set_operation: bool = True,
+            consume_pipe: bool = True,
+        ) -> exp.Expr | None:
+            consumes = consume_pipe and not getattr(self, "_is_lateral", False)
+            return super()._parse_select(nested, table, parse_subquery_alias, parse_set_operation, consumes)
+
+        def _dropped(self, query: exp.Select) -> exp.Select:
+            """``|> DROP a, b``, which sqlglot does not read: the query without these columns."""
+            self._advance()
+            left_out = self._parse_csv(self._parse_column)
+            return query.select(exp.Star(except_=left_out), append=False, copy=False)

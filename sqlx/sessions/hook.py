@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import udtf
-from sqlx.bind.refusals import meant, of_rewritten
+from sqlx.bind.refusals import meant, of_rewritten, without_own_names
 from sqlx.errors import RunError, TemporalSqlError
 from sqlx.sessions.pipelines import in_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
@@ -182,7 +182,7 @@ class SparkParserHook:
                 return delegate(text)
             return self._parse_ours(text, context, delegate)
         except PySparkException as error:
-            better = error if is_probing() else meant(error, text)
+            better = error if is_probing() else meant(without_own_names(error, text), text)
             raise self._front.java_error(better) from error
         except Py4JJavaError as error:
             raise self._front.errors.of_java(error) from error

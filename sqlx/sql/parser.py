@@ -125,7 +125,7 @@ class AsOfReader:
                 refuse_place(cursor.text, head, f"before {cursor.word()} in one FROM clause")
 
     def check_pipes(self, tail: Span) -> None:
-        """AS OF in a pipe operator (``|> JOIN r AS OF …``): only a FROM clause takes it.
+        """AS OF in a later pipe operator (``|> WHERE … |> JOIN r AS OF …``): what is before it is no relation.
 
         Raises:
             TemporalParseError: it is there.
@@ -139,7 +139,9 @@ class AsOfReader:
                 joins = words[-1] in JOIN_WORDS
             timed = words == ("AS", "OF") and self.starts_time(tokens[n + 2] if n + 2 < len(tokens) else None)
             if depth == 0 and joins and (timed or words in _ASOF_JOINS):
-                refuse_place(self.reader.scanner.text, tuple(tokens[n : n + 2]), "in a pipe operator")
+                refuse_place(
+                    self.reader.scanner.text, tuple(tokens[n : n + 2]), "in a pipe operator that does not follow FROM"
+                )
 
     def _indexes(self, span: Span) -> tuple[int, int]:
         inside = [n for n, t in enumerate(self.reader.tokens) if span.start <= t.start < span.end]
@@ -628,6 +630,20 @@ class FromReader:
             raise TemporalParseError("KEYED_JOIN.SECOND_CONDITION", cursor.text, (at.start, at.end), word=at.word)
         return join
 
+    def piped(self, cursor: Cursor, item: FromItem, level: Level) -> None:
+        """``FROM l |> JOIN r AS OF …`` is ``FROM l JOIN r AS OF …``; the cursor is after the FROM clause."""
+        while cursor.symbol() == "|>" and cursor.word(1) in JOIN_WORDS:
+            start, inside = cursor.index, len(level.children)
+            cursor.step()
+            join = self._join(cursor, level)
+            if join.as_of is None:  # Spark's
+                cursor.index = start
+                del level.children[inside:]
+                return
+            join.span = cursor.span_from(start)
+            item.joins.append(join)
+            item.end = join.span.end
+
     def _condition(self, cursor: Cursor, join: Join, level: Level) -> None:
         """The condition of a join that is Spark's: passed over up to the next join, comma or clause."""
         if cursor.at("USING") and cursor.symbol(1) == "(":
@@ -801,6 +817,7 @@ class Scanner:
             items = self.reader.items(cursor, level)
             if len(items) == 1 and pipe:
                 self.reader.deduplicate.piped(cursor, items[0], level)
+                self.reader.piped(cursor, items[0], level)
         tail = self._until(cursor, level, _SET_WORDS)
         if pipe:
             self.reader.as_of.check_pipes(tail)

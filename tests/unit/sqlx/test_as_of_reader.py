@@ -122,3 +122,12 @@ def test_what_breaks_the_grammar_is_refused(text: str, condition: str) -> None:
 )
 def test_pipes_without_a_join_of_ours_pass(text: str) -> None:
     scan(text)
+
+
+def test_a_pipe_after_from_is_a_join_of_it() -> None:
+    text = "FROM o |> JOIN r AS OF o.ts ON o.k = r.k |> JOIN (SELECT * FROM s WHERE v IN (SELECT 1)) x ON o.k = x.k"
+    level = scan(text)
+    (item,) = level.blocks[0].items
+    assert [join.span.of(text) for join in item.joins] == ["|> JOIN r AS OF o.ts ON o.k = r.k"]
+    assert item.end == text.index(" |> JOIN (SELECT")
+    assert [child.span.of(text) for child in level.children] == ["SELECT * FROM s WHERE v IN (SELECT 1)"]
