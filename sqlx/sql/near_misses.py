@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sqlx.sql.tokens import Span, Token
+from sqlx.sql.tokens import NO_ALIAS, Span, Token
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class NearMiss:
     """Words that begin nothing, neither in Spark's SQL nor in ours.
 
     Attributes:
-        words: each with its alternatives; ``#`` is a number or INTERVAL.
+        words: each with its alternatives; ``#`` is a number or INTERVAL, ``@`` what begins no clause.
         hint: what to write.
         leads: whether the statement begins with them.
     """
@@ -32,7 +32,9 @@ class NearMiss:
 
 def _fits(token: Token, words: frozenset[str]) -> bool:
     is_length = token.kind == "number" or token.word == "INTERVAL"
-    return token.word in words or token.symbol in words or ("#" in words and is_length)
+    is_operand = not token.symbol and token.word not in NO_ALIAS
+    named = token.word in words or token.symbol in words
+    return named or ("#" in words and is_length) or ("@" in words and is_operand)
 
 
 def _miss(words: str, hint: str, leads: bool = False) -> NearMiss:
@@ -93,7 +95,7 @@ NEAR_MISSES: Final = (
     _miss("WHEN FULL", _OF_EMIT),
     _miss("IDLE TIMEOUT", _OF_EMIT),
     _miss(
-        "AS OF",
+        "AS OF @",
         "Join it: JOIN r AS OF l.time ON l.id = r.id. One table as of one time: FROM r TIMESTAMP AS OF '…'.",
     ),
     _miss("TIES BY", _OF_JOIN),
