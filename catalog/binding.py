@@ -133,6 +133,7 @@ def _source_columns(definition: Definition, relation: str, analyzer: Analyzer) -
             raise Refused(
                 "BIND.UNKNOWN_RELATION", _where(definition, span, error.relation), name=error.relation, suggestion=""
             ) from error
+        span = _where(definition, span, error.column) if error.column else span
         raise Refused("DEFINITION.SOURCE", span, name=shown_name(definition.name), reason=error.reason) from error
 
 

@@ -23,6 +23,7 @@ from catalog.planner import Found, Planner
 from catalog.relations import FILE_ARRIVAL, PARQUET_ARRIVAL
 from catalog.statements import OWNER, Lowered, from_comment, from_properties, show_query
 from udtf.engine import engine_of
+from udtf.engine.asking import probing
 from udtf.engine.engine import MODIFIED, ROW, Relation
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ def _arrival(hidden: frozenset[str]) -> tuple[str, ...]:
 def _refusals() -> Iterator[None]:
     """Spark's refusals, in Python's or in the JVM's clothes."""
     try:
-        yield
+        with probing():
+            yield
     except PySparkException as error:
         raise analysis_error(error) from error
     except Exception as error:
@@ -218,7 +220,7 @@ def analysis_error(error: Exception) -> AnalysisError:
     parameters = captured.getMessageParameters() or {}
     origin: Any = getattr(captured, "_origin", None)  # PySpark looks texts up by condition, and knows Spark's only
     text = origin.getMessage() if origin is not None else captured.getMessage()
-    first = next(iter(str(text or "").splitlines()), condition)
+    first = next((line for line in str(text or "").splitlines() if line.strip()), condition)
     name = ".".join(name_parts(parameters.get("objectName", "").strip() or "?"))
     column = name if condition.startswith("UNRESOLVED_COLUMN") else ""
     missing = ".".join(name_parts(parameters.get("relationName", "").strip() or "?"))

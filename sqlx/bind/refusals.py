@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from pyspark.errors import PySparkException
 
@@ -123,6 +124,7 @@ def meant(error: PySparkException, text: str) -> PySparkException:
         error: what Spark said, or we.
         text: the statement as written.
     """
+    text = (isinstance(error, RefusedBySpark) and error.text) or text  # of a part of it
     try:
         tokens = tokenize(text)
     except LexicalError:
@@ -138,6 +140,41 @@ def near_miss_error(text: str, tokens: tuple[Token, ...], stopped_at: int) -> Te
         return None
     span, hint = found
     return TemporalParseError("PARSE.NEAR_MISS", text, span.pair, words=" ".join(span.of(text).split()), hint=hint)
+
+
+def in_definition(error: BindError, text: str) -> TemporalSqlError:
+    """What Spark's parser refused in the query of a definition, with a caret under it; every other error as it is."""
+    cause = error.__cause__
+    while cause is not None and not isinstance(cause, PySparkException):
+        cause = cause.__cause__
+    stop = None if cause is None else _stop(cause)
+    if cause is None or stop is None:
+        return error
+    tokens = tokenize(text)
+    token = closest(text, tokens, *stop)
+    if token is None:
+        return error
+    return near_miss_error(text, tokens, token.start) or RefusedBySpark(cause, text, (token.start, token.end))
+
+
+def closest(text: str, tokens: tuple[Token, ...], word: str, before: str) -> Token | None:
+    """Of the same words in a text the one before which stands most of what stood before it where it was refused."""
+    same = [token for token in tokens if token.text == word]
+    return max(same, key=lambda token: _same_end(text[: token.start], before), default=None)
+
+
+def _same_end(one: str, other: str) -> int:
+    """How many characters two texts have in common at their ends."""
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _stop(error: PySparkException) -> tuple[str, str] | None:
+    """The word at which Spark's parser stopped, and the text before it, as its message shows them."""
+    word = _word(error)
+    _, _, query = str(error).partition("== SQL ==\n")
+    at = _at_place(error, query)
+    return None if word is None or at is None else (word, query[:at])
 
 
 def of_rewritten(error: PySparkException, text: str) -> PySparkException:

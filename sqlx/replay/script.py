@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import takewhile
 from threading import get_ident
 from typing import NoReturn
 
@@ -18,7 +17,7 @@ from catalog.binding import bind_entry, declared_relation
 from catalog.definitions import KIND_WORDS, Definition, Drop
 from catalog.entries import Entry
 from sqlx.bind.comparison import check_collation
-from sqlx.bind.refusals import near_miss_error
+from sqlx.bind.refusals import closest, near_miss_error
 from sqlx.errors import BindError, TemporalParseError, TemporalSqlError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Fragment, Plan, Source, other_keys, reads_changes
@@ -249,19 +248,12 @@ def _syntax_error(error: ParseError, query: str) -> TemporalSqlError | None:
         return None
     word, before = error.errors[0]["highlight"], error.errors[0]["start_context"]
     tokens = tokenize(query)
-    same = [token for token in tokens if token.text == word]
-    if not same:
+    found = closest(query, tokens, word, before)
+    if found is None:
         return None
-    found = max(same, key=lambda token: _same_end(query[: token.start], before))
     near = near_miss_error(query, tokens, found.start)
     reason = f"syntax error at or near `{word}`"
     return near or BindError("REPLAY.QUERY_REFUSED", query, (found.start, found.end), reason=reason)
-
-
-def _same_end(one: str, other: str) -> int:
-    """How many characters two texts have in common at their ends."""
-    pairs = zip(reversed(one), reversed(other), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _unknown_relation(name: str, query: str, catalog: MemoryCatalog) -> BindError | None:

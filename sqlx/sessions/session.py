@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from pyspark.util import is_remote_only
 
 from sqlx.errors import RunError
-from sqlx.sessions.explain import explain_plan
 from udtf.engine import is_remote
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def explain(spark: SparkSession, text: str) -> str:
     Raises:
         TemporalSqlError: the query is wrong.
     """
-    return explain_plan(statements_of(spark).plan(text), spark)
+    return statements_of(spark).explained(text)
 
 
 def statements_of(spark: SparkSession) -> SessionStatements:

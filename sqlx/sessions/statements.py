@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from catalog.definitions import Definition, Drop, Show, name_text
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
-from sqlx.errors import TemporalSqlError, UnsupportedError
+from sqlx.bind.refusals import in_definition, meant
+from sqlx.errors import BindError, TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
@@ -32,7 +33,7 @@ from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, w
 from sqlx.sql.verification import Verification, parse_verification
 from sqlx.streaming.commands import carets_in, carry_out
 from sqlx.streaming.state import state_of
-from sqlx.streaming.tables import refuse_write
+from sqlx.streaming.tables import refuse_write, write_target
 from sqlx.verify.recording import record
 from sqlx.verify.report import Finding, Watch, compare, findings_sql, unwatched
 from udtf.engine import engine_of
@@ -216,8 +217,15 @@ class SessionStatements:
 
     def _refuse_write(self, text: str, tokens: tuple[Token, ...], accepted: Callable[[], bool]) -> None:
         """Refuse to write what only a stream writes."""
-        if accepted():
-            refuse_write(self.spark, text, tokens)
+        written = write_target(text, tokens) if accepted() else None
+        if written is None:
+            return
+        refuse_write(self.spark, text, written)
+        verb = written.verb.word
+        changes = verb in ("UPDATE", "DELETE", "MERGE")
+        entry = self.catalog.resolve(tuple(part.name for part in written.name)) if changes else None
+        if entry is not None:
+            raise UnsupportedError("UNSUPPORTED.WRITE", text, written.place, verb=verb, name=entry.name)
 
     def _carry_out(self, running: Statement, _text: str) -> Rewritten:
         """A statement about running streams."""
@@ -298,8 +306,11 @@ class SessionStatements:
         """The plain Spark statements that a definition stands for."""
         if isinstance(definition, Definition):
             check_definition(definition)
-        with carets(text):
-            return self.catalog.plan_statement(definition)
+        try:
+            with carets(text):
+                return self.catalog.plan_statement(definition)
+        except BindError as error:
+            raise in_definition(error, text) from error.__cause__
 
     def plan(self, text: str, portable: bool = False) -> Plan:
         """The plan of a query, or of a statement around one; a portable one names no files of today."""
@@ -376,12 +387,26 @@ class SessionStatements:
         if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
             if {token.text for token in tokens[2:]} <= {";"}:
                 Cursor(text, tokens[:2], 2).fail("a query")
-            return _as_rows(explain_plan(self.plan(text[tokens[1].end :]), self.spark))
+            return _as_rows(self.explained(text[tokens[1].end :]))
         asked = parse_verification(text, tokens)
         if asked is None:
             return None
         with carets_in(text, asked.start):
             return findings_sql(self.verified(asked))
+
+    def explained(self, text: str) -> str:
+        """What EXPLAIN TEMPORAL shows.
+
+        Raises:
+            TemporalSqlError: the query is wrong.
+            ParseException: neither we nor Spark's parser take it.
+        """
+        plan = self.plan(text)
+        if not plan.operators() and plan.root.sql == plan.text and not self._reads_live_on_4_0(text):
+            refusal = self.engine.refusal(plan.text)
+            if refusal is not None:
+                raise meant(refusal, plan.text)
+        return explain_plan(plan, self.spark)
 
     def verified(self, asked: Verification, watch: Watch = unwatched) -> tuple[Finding, ...]:
         """What VERIFY BATCH = STREAM finds.

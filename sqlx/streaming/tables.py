@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog.definitions import name_parts, name_text, part_text
 from catalog.entries import Column
@@ -208,23 +208,46 @@ _VERBS = ("INSERT", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "ALTER", "LOAD")
 _BEFORE_NAME = frozenset({"INTO", "OVERWRITE", "TABLE", "FROM"})
 
 
-def refuse_write(spark: SparkSession, text: str, tokens: tuple[Token, ...]) -> None:
+class Written(NamedTuple):
+    """What a statement writes.
+
+    Attributes:
+        verb: the word that says how.
+        name: the parts of the relation's name.
+        then: the word after it.
+    """
+
+    verb: Token
+    name: tuple[Token, ...]
+    then: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """From the verb to the name."""
+        return self.verb.start, self.name[-1].end
+
+
+def write_target(text: str, tokens: tuple[Token, ...]) -> Written | None:
+    """What a statement writes; None for one that writes no relation by its name."""
+    verb = next((n for n, token in enumerate(tokens) if token.word in _VERBS), None)
+    if verb is None or (verb > 0 and tokens[verb].word != "INSERT"):  # FROM x INSERT INTO …, WITH … INSERT INTO …
+        return None
+    start = next((n for n in range(verb + 1, len(tokens)) if tokens[n].word not in _BEFORE_NAME), len(tokens))
+    cursor = Cursor(text, tokens, start)
+    if cursor.done or not tokens[start].is_name:
+        return None
+    name = cursor.path("a name")
+    return Written(tokens[verb], tuple(name), cursor.word())
+
+
+def refuse_write(spark: SparkSession, text: str, written: Written) -> None:
     """Refuse a statement that would write a streaming table beside its stream; Delta and Iceberg tables allow it.
 
     Raises:
         UnsupportedError: it would.
     """
-    verb = next((n for n, token in enumerate(tokens) if token.word in _VERBS), None)
-    if verb is None or (verb > 0 and tokens[verb].word != "INSERT"):  # FROM x INSERT INTO …, WITH … INSERT INTO …
+    if written.verb.word == "ALTER" and written.then in ("SET", "UNSET", "RECOVER"):
         return
-    start = next((n for n in range(verb + 1, len(tokens)) if tokens[n].word not in _BEFORE_NAME), len(tokens))
-    cursor = Cursor(text, tokens, start)
-    if cursor.done or not tokens[start].is_name:
-        return
-    name = cursor.path("a name")
-    if tokens[verb].word == "ALTER" and cursor.word() in ("SET", "UNSET", "RECOVER"):
-        return
-    table = StreamTable(spark, qualified(spark, tuple(part.name for part in name)))
+    table = StreamTable(spark, qualified(spark, tuple(part.name for part in written.name)))
     if table.name.is_in_session_catalog and table.checkpoint and not table.is_delta:
-        place = (tokens[verb].start, name[-1].end)
-        raise UnsupportedError("STREAMING.WRITE", text, place, verb=tokens[verb].word, name=table.name.shown)
+        raise UnsupportedError("STREAMING.WRITE", text, written.place, verb=written.verb.word, name=table.name.shown)
