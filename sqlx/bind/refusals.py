@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import takewhile
-
-from pyspark.errors import PySparkException
 
 from sqlx.bind.binder import Binder
 from sqlx.bind.scope import name_chains
-from sqlx.errors import (
-    BindError,
-    RefusedBySpark,
-    TemporalParseError,
-    TemporalSqlError,
-    UnsupportedError,
-    did_you_mean,
-    shows_own_names,
-)
-from sqlx.sql.edits import Edits
-from sqlx.sql.near_misses import near_miss
+from sqlx.errors import BindError, TemporalSqlError, UnsupportedError, did_you_mean
 from sqlx.sql.structure import Block, FromItem, Join, Relation
-from sqlx.sql.tokens import LexicalError, Span, Token, tokenize, tokenize_span
+from sqlx.sql.tokens import Span, Token, tokenize_span
 
 # Names that an AS OF join cannot see although they stand near: of the query around it, or across a comma.
 
 
-_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _VAGUE = ("BIND.UNKNOWN_COLUMN", "REPLAY.QUERY_REFUSED")
 
 
@@ -107,136 +92,6 @@ def _relations(item: FromItem) -> Iterator[Relation]:
 
 def _name(relation: Relation) -> str:
     return (relation.visible_name or "").lower()
-
-
-def refused(binder: Binder, text: str, edits: Edits | None) -> Exception:
-    """The engine's error; about a text that was rewritten by ``edits`` with a caret in the text as it was written."""
-    error = binder.refusal()
-    if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError) or edits is None:
-        return error or AssertionError("refused without a reason")
-    return RefusedBySpark(error, text, _origin(error, edits, text))
-
-
-def meant(error: PySparkException, text: str) -> PySparkException:
-    """The refusal of a statement; where its words are close to ours, a better one that says what to write.
-
-    Args:
-        error: what Spark said, or we.
-        text: the statement as written.
-    """
-    text = (isinstance(error, RefusedBySpark) and error.text) or text  # of a part of it
-    try:
-        tokens = tokenize(text)
-    except LexicalError:
-        return error
-    stopped_at = _offset(error, text, tokens)
-    return (None if stopped_at is None else near_miss_error(text, tokens, stopped_at)) or error
-
-
-def near_miss_error(text: str, tokens: tuple[Token, ...], stopped_at: int) -> TemporalParseError | None:
-    """What to write in place of words that are close to ours, where a parser stopped at them; else None."""
-    found = near_miss(tokens, stopped_at)
-    if found is None:
-        return None
-    span, hint = found
-    return TemporalParseError("PARSE.NEAR_MISS", text, span.pair, words=" ".join(span.of(text).split()), hint=hint)
-
-
-def in_definition(error: BindError, text: str) -> TemporalSqlError:
-    """What Spark's parser refused in the query of a definition, with a caret under it; every other error as it is."""
-    cause = error.__cause__
-    while cause is not None and not isinstance(cause, PySparkException):
-        cause = cause.__cause__
-    stop = None if cause is None else _stop(cause)
-    if cause is None or stop is None:
-        return error
-    tokens = tokenize(text)
-    token = closest(text, tokens, *stop)
-    if token is None:
-        return error
-    return near_miss_error(text, tokens, token.start) or RefusedBySpark(cause, text, (token.start, token.end))
-
-
-def closest(text: str, tokens: tuple[Token, ...], word: str, before: str) -> Token | None:
-    """Of the same words in a text the one before which stands most of what stood before it where it was refused."""
-    same = [token for token in tokens if token.text == word]
-    return max(same, key=lambda token: _same_end(text[: token.start], before), default=None)
-
-
-def _same_end(one: str, other: str) -> int:
-    """How many characters two texts have in common at their ends."""
-    pairs = zip(reversed(one), reversed(other), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _stop(error: PySparkException) -> tuple[str, str] | None:
-    """The word at which Spark's parser stopped, and the text before it, as its message shows them."""
-    word = _word(error)
-    _, _, query = str(error).partition("== SQL ==\n")
-    at = _at_place(error, query)
-    return None if word is None or at is None else (word, query[:at])
-
-
-def of_rewritten(error: PySparkException, text: str) -> PySparkException:
-    """What Spark says about the text that a statement was rewritten to, without showing it."""
-    is_shown = not isinstance(error, TemporalSqlError) and _word(error) is not None
-    return RefusedBySpark(error, text, None) if is_shown else without_own_names(error, text)
-
-
-def without_own_names(error: PySparkException, text: str) -> PySparkException:
-    """An error that names what the user never wrote, without it."""
-    is_shown = not isinstance(error, TemporalSqlError) and shows_own_names(str(error))
-    return RefusedBySpark(error, text, None) if is_shown else error
-
-
-def _word(error: PySparkException) -> str | None:
-    """The word at which Spark's parser stopped; None where it read to the end, or refused for another reason."""
-    if error.getCondition() != "PARSE_SYNTAX_ERROR":
-        return None
-    quoted = (error.getMessageParameters() or {}).get("error", "")
-    return quoted[1:-1] if len(quoted) > 2 and quoted[0] == quoted[-1] == "'" else None
-
-
-def _offset(error: PySparkException, text: str, tokens: tuple[Token, ...]) -> int | None:
-    """Where Spark's parser stopped in a statement as written; by the word itself where it was rewritten before."""
-    if error.getCondition() != "PARSE_SYNTAX_ERROR":
-        return None
-    if isinstance(error, TemporalSqlError) and error.span is not None:
-        return error.span[0]
-    at, word = _at_place(error, text), _word(error)
-    same = [token.start for token in tokens if token.text == word]
-    return same[0] if at is None and len(same) == 1 else at
-
-
-def _at_place(error: PySparkException, text: str) -> int | None:
-    """The offset that Spark's message gives by line and column, and nothing else; not every message does."""
-    place = _PLACE.search(str(error))
-    if place is None:
-        return None
-    before = text.splitlines(keepends=True)[: int(place[1]) - 1]
-    return sum(map(len, before)) + int(place[2])
-
-
-def _origin(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
-    """Where the refused fragment is in the text; by its offset where the text holds it more than once."""
-    contexts, length = error.getQueryContext(), len(text)
-    if not contexts:
-        return _where_stopped(error, edits, text)
-    fragment = contexts[0].fragment()
-    if fragment and text.count(fragment) == 1:
-        at = text.index(fragment)
-        return at, at + len(fragment)
-    first = edits.origin(contexts[0].startIndex())
-    return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, length))
-
-
-def _where_stopped(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
-    """Where Spark's parser stopped in the rewritten text, in the text as written; None where that is not the same."""
-    word, at = _word(error), _at_place(error, edits.render())
-    if word is None or at is None:
-        return None
-    first = edits.origin(at)
-    return (first, first + len(word)) if text.startswith(word, first) else None
 
 
 def check_relation(binder: Binder, text: str, relation: Relation, body: str) -> None:

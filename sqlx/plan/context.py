@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import Binder
-from sqlx.bind.refusals import check_relation, refused
+from sqlx.bind.refusals import check_relation
 from sqlx.bind.scope import RelationScope
+from sqlx.bind.spark_errors import refused
 from sqlx.plan.live_reads import LiveReads
 from sqlx.plan.nodes import Fragment, Operator, PlanNode
 from sqlx.plan.subquery_text import stands_in

@@ -13,9 +13,9 @@ from catalog.relations import versions_sql
 from sqlx.bind.binder import ROW, RowOrder
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key
 from sqlx.bind.reads import live_read
-from sqlx.bind.refusals import refused
 from sqlx.bind.right_side import arrival_of
 from sqlx.bind.scope import RelationScope, Scope
+from sqlx.bind.spark_errors import refused
 from sqlx.errors import BindError
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import with_row_order

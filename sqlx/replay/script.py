@@ -17,7 +17,7 @@ from catalog.binding import bind_entry, declared_relation
 from catalog.definitions import KIND_WORDS, Definition, Drop
 from catalog.entries import Entry
 from sqlx.bind.comparison import check_collation
-from sqlx.bind.refusals import closest, near_miss_error
+from sqlx.bind.spark_errors import closest, near_miss_error
 from sqlx.errors import BindError, TemporalParseError, TemporalSqlError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Fragment, Plan, Source, other_keys, reads_changes

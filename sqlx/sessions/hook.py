@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import udtf
-from sqlx.bind.refusals import meant, of_rewritten, without_own_names
+from sqlx.bind.spark_errors import meant, of_rewritten, without_own_names
 from sqlx.errors import RunError, TemporalSqlError
 from sqlx.sessions.pipelines import in_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters

@@ -25,7 +25,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from catalog.definitions import name_text
 from catalog.statements import NOTHING, literal
 from sqlx.bind.reads import names_versions
-from sqlx.bind.refusals import meant, of_rewritten
+from sqlx.bind.spark_errors import meant, of_rewritten
 from sqlx.errors import RunError, TemporalSqlError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.sessions.defaults import DEFAULTS

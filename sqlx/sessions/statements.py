@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.definitions import Definition, Drop, Show, name_text
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
-from sqlx.bind.refusals import in_definition, meant
+from sqlx.bind.spark_errors import in_definition, meant
 from sqlx.errors import BindError, TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import Plan
