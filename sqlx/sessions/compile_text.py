@@ -10,8 +10,10 @@ import re
 from typing import TYPE_CHECKING
 
 from catalog.entries import Column
+from sqlx.bind.spark_errors import meant
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.plan.operators import function_of
+from sqlx.sessions.session import statements_of
 from sqlx.sessions.statements import SessionStatements, may_be_ours
 from sqlx.spark.aggregates import call_of
 from sqlx.sql.definitions import parse_definition
@@ -80,19 +82,23 @@ def compile_text(spark: SparkSession, text: str) -> str:
     Raises:
         TemporalSqlError: a temporal statement is wrong.
     """
-    statements = SessionStatements(spark)
+    statements = statements_of(spark)
     compiled = [_statement(statements, span.of(text)) for span in statement_spans(text)]
     return ";\n".join(compiled) + (";\n" if len(compiled) > 1 else "\n")
 
 
 def _statement(statements: SessionStatements, text: str) -> str:
     if not may_be_ours(text):
-        return text
+        refusal = statements.engine.refusal(text)
+        better = None if refusal is None else meant(refusal, text)
+        if better is not None and better is not refusal:
+            raise better
+        return text  # of a newer Spark, perhaps
     definition = parse_definition(text)
     if definition is not None:
         lowered = statements.lower_definition(text, definition)
         return ";\n".join([*lowered.prepare, lowered.final])
-    plan = statements.plan(text, portable=True)
+    plan = statements.taken_plan(text, portable=True)
     return plan_text(plan) if plan.operators() else plan.root.sql
 
 

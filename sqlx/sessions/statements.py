@@ -401,12 +401,21 @@ class SessionStatements:
             TemporalSqlError: the query is wrong.
             ParseException: neither we nor Spark's parser take it.
         """
-        plan = self.plan(text)
-        if not plan.operators() and plan.root.sql == plan.text and not self._reads_live_on_4_0(text):
-            refusal = self.engine.refusal(plan.text)
-            if refusal is not None:
-                raise meant(refusal, plan.text)
-        return explain_plan(plan, self.spark)
+        return explain_plan(self.taken_plan(text), self.spark)
+
+    def taken_plan(self, text: str, portable: bool = False) -> Plan:
+        """The plan of a statement that nobody runs: where nothing of it is ours, Spark's parser has to take it.
+
+        Raises:
+            TemporalSqlError: the query is wrong.
+            ParseException: neither we nor Spark's parser take it.
+        """
+        plan = self.plan(text, portable)
+        is_plain = not plan.operators() and plan.root.sql == plan.text
+        refusal = self.engine.refusal(plan.text) if is_plain and not self._reads_live_on_4_0(text) else None
+        if refusal is not None:
+            raise meant(refusal, plan.text)
+        return plan
 
     def verified(self, asked: Verification, watch: Watch = unwatched) -> tuple[Finding, ...]:
         """What VERIFY BATCH = STREAM finds.

@@ -7,8 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from pyspark.errors import PySparkException
 
+from sqlx.sessions.compile_text import compile_text
 from tests.harness.refusals import check_refusals
 
 if TYPE_CHECKING:
@@ -33,3 +35,11 @@ def test_near_misses_say_what_to_write(spark: SparkSession, golden: Callable[[Pa
         return "no error"
 
     check_refusals(CASES, error_of, golden)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1 FROM range(3) DEDUPLICATE BY (id)", "SELECT 1 FROM range(3) FORM x EMIT FINAL"]
+)
+def test_what_is_no_sql_is_not_compiled(spark: SparkSession, text: str) -> None:
+    with pytest.raises(PySparkException, match=r"\^\^\^"):
+        compile_text(spark, text)
