@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import udtf
 from sqlx.bind.spark_errors import meant, of_rewritten, without_own_names
-from sqlx.errors import RunError, TemporalSqlError
+from sqlx.errors import RunError, TemporalSqlError, shows_own_names
 from sqlx.sessions.pipelines import in_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
 from sqlx.sessions.stored import where_written
@@ -182,7 +182,8 @@ class SparkParserHook:
                 return delegate(text)
             return self._parse_ours(text, context, delegate)
         except PySparkException as error:
-            better = error if is_probing() else meant(without_own_names(error, text), text)
+            nobodys = is_probing() or shows_own_names(text)  # of a part, or of what a statement was rewritten to
+            better = error if nobodys else meant(without_own_names(error, text), text)
             raise self._front.java_error(better) from error
         except Py4JJavaError as error:
             raise self._front.errors.of_java(error) from error
