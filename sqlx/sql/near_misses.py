@@ -47,6 +47,10 @@ _STREAMING: Final = (
 )
 _DROP: Final = "STOP STREAMING QUERY name ends a live query; its result is a table of Spark's: DROP TABLE name."
 _DEFINE: Final = "Write CREATE VERSIONED TABLE, or CREATE UPSERT TABLE; either takes AS query at its end."
+_DEFINED: Final = (
+    "A definition is a view of Spark's: DESCRIBE name shows its columns, SHOW STREAMS and SHOW VERSIONED TABLES what "
+    "is defined, and CREATE OR REPLACE … changes it."
+)
 _OF_JOIN: Final = (
     "The options of an AS OF join come after its time or its condition: DIRECTION BACKWARD|FORWARD|NEAREST, "
     "TOLERANCE interval, GRACE PERIOD interval, TIES BY column, KNOWN AS OF time, WITH REASON [AS name], "
@@ -69,6 +73,8 @@ NEAR_MISSES: Final = (
     _miss("SHOW|DESCRIBE|DESC|START|RESUME|RESTART|PAUSE|ALTER STREAMING", _STREAMING, leads=True),
     _miss("STOP|START|RESUME|RESTART|PAUSE|TERMINATE", _STREAMING, leads=True),
     _miss("SHOW QUERIES", _STREAMING, leads=True),
+    _miss("DESCRIBE|DESC|ALTER|TRUNCATE|REFRESH|ANALYZE VERSIONED|UPSERT TABLE", _DEFINED, leads=True),
+    _miss("ALTER STREAM", _DEFINED, leads=True),
     _miss("CREATE VERSIONED|UPSERT", _DEFINE, leads=True),
     _miss("CREATE OR REPLACE VERSIONED|UPSERT", _DEFINE, leads=True),
     _miss("VERIFY", "Write VERIFY BATCH = STREAM query.", leads=True),
