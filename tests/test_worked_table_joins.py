@@ -31,6 +31,12 @@ def definition(name: str, table: dict[str, Any], columns: str) -> str:
         """
 
 
+def by_primary_key(kind: str, emit: str) -> str:
+    """A join of two tables `l` and `r`."""
+    key = "coalesce(l.k, r.k)" if kind == "outer" else "l.k"
+    return f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {WORDS[kind]} r ON l.k = r.k {emit}"
+
+
 def changes_as_shown(changes: list[Change]) -> list[tuple[Any, ...]]:
     """Changes as the examples write them: `(left,right)`, nothing for a deletion."""
     return [(c.row["k"], None if c.op == "delete" else shown(c.row), millis(c.time)) for c in changes]
@@ -56,9 +62,8 @@ def check(case: dict[str, Any], script: str, rows: list[Any], data: st.DataObjec
 @examples(4)
 def test_joins_by_primary_key(case: dict[str, Any], data: st.DataObject) -> None:
     op = case["op"]
-    key = "coalesce(l.k, r.k)" if op["join"] == "outer" else "l.k"
     tables = definition("l", op["left"], "k STRING, v STRING") + definition("r", op["right"], "k STRING, v STRING")
-    query = f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {WORDS[op['join']]} r ON l.k = r.k EMIT CHANGES"
+    query = by_primary_key(op["join"], "EMIT CHANGES")
     rows = [(side.lower(), {"k": k, "v": v, "ts": ts * 1000}) for side, k, v, ts in case["input"]]
     check(case, tables + query, rows, data)
 

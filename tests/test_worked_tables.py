@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sqlx.errors import TemporalSqlError
 from sqlx.replay.driver import ReplayDriver
+from tests.oracle.tables import Table, Update
 from tests.test_worked_windows import CASES, changed, cut
 
 #: A table that is not materialised does not exist here (B12).
@@ -50,30 +51,11 @@ ROWS = st.lists(
 )
 
 
-def updates(rows: list[Any], is_versioned: bool, latest_only: bool) -> tuple[list[Any], dict[str, Any], int]:
-    """The rules, over a list: what each record sends on (None: nothing), the table in the end, and refused records."""
-    seen: dict[str, list[tuple[int, Any]]] = {}
-    now, sent, refused = None, [], 0
-    for key, value, ts in rows:
-        if ts is None or key is None or (is_versioned and now is not None and ts < now - RETENTION_MS):
-            sent.append(None)
-            refused += 1
-            continue
-        now = ts if now is None else max(now, ts)
-        history = seen.setdefault(key, [])
-        is_latest = not is_versioned or not history or ts >= max(t for t, _ in history)
-        old = current(history, is_versioned)
-        history.append((ts, value))
-        sent.append((key, ts, old, value) if is_latest or not latest_only else None)
-    return sent, {k: row for k, h in seen.items() if (row := current(h, is_versioned)) is not None}, refused
-
-
-def current(history: list[tuple[int, Any]], is_versioned: bool) -> Any:
-    """The last row, or the last of the greatest time."""
-    if not history:
-        return None
-    latest = max(ts for ts, _ in history) if is_versioned else None
-    return [value for ts, value in history if latest is None or ts == latest][-1]
+def updates(rows: list[Any], is_versioned: bool) -> tuple[list[Update | None], dict[str, Any]]:
+    """What each record does to a table by its rules (None: refused), and the table in the end."""
+    table = Table(RETENTION_MS if is_versioned else None)
+    sent = [table.put(*row) for row in rows]
+    return sent, {key: stored.row for key in table.versions if (stored := table.current(key)) is not None}
 
 
 def passing(value: Any) -> Any:
@@ -87,11 +69,11 @@ def test_updates_follow_the_rules_however_they_are_cut(
     pushed = [("t", {"k": k, "v": v, "ts": None if ts is None else ts * 1000}) for k, v, ts in rows]
     driver = ReplayDriver(read(is_versioned))
     got = [row for changes in cut(driver, pushed, data) for row in changed(changes)]
-    sent, _, refused = updates(rows, is_versioned, latest_only=False)
-    shown = [(u[0], passing(u[3]), u[1], passing(u[2])) for u in sent if u is not None]
+    sent, _ = updates(rows, is_versioned)
+    shown = [(u.key, passing(u.new), u.time, passing(u.old)) for u in sent if u is not None]
     # 5.2 and 5.4: nothing of a versioned table is dropped
     assert got == [(key, new, ts) for key, new, ts, old in shown if is_versioned or old is not None or new is not None]
-    assert len(driver.late) == refused
+    assert len(driver.late) == sent.count(None)
 
 
 @given(ROWS, st.booleans(), st.data())
@@ -106,7 +88,7 @@ def test_a_changelog_sums_up_to_the_table(rows: list[Any], is_versioned: bool, d
             else:
                 assert key not in table
                 table[key] = value
-    _, final, _ = updates(rows, is_versioned, latest_only=True)
+    _, final = updates(rows, is_versioned)
     assert table == {key: value for key, value in final.items() if passing(value) is not None}
 
 
@@ -128,7 +110,7 @@ def test_updates_of_a_derived_table_follow_the_rules(rows: list[Any], data: st.D
     pushed = [("t", {"k": k, "v": v, "ts": None if ts is None else ts * 1000}) for k, v, ts in rows]
     driver = ReplayDriver(read(is_versioned=False).partition("SELECT")[0] + DERIVED + "SELECT k, v FROM d EMIT CHANGES")
     got = [row for changes in cut(driver, pushed, data) for row in changed(changes)]
-    sent, _, refused = updates(rows, is_versioned=False, latest_only=False)
-    shown = [(u[0], passing(u[3]), u[1], passing(u[2])) for u in sent if u is not None]
+    sent, _ = updates(rows, is_versioned=False)
+    shown = [(u.key, passing(u.new), u.time, passing(u.old)) for u in sent if u is not None]
     assert got == [(key, new, ts) for key, new, ts, old in shown if old is not None or new is not None]
-    assert len(driver.late) == refused
+    assert len(driver.late) == sent.count(None)

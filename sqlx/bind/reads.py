@@ -7,7 +7,8 @@ from typing import NoReturn
 from catalog.entries import Entry
 from catalog.relations import as_of_sql, history_sql
 from sqlx.bind.binder import Binder, LiveRead, NotLiveError
-from sqlx.errors import BindError, UnsupportedError, did_you_mean
+from sqlx.bind.refusals import check_known
+from sqlx.errors import BindError, UnsupportedError
 from sqlx.sql.definitions import unquoted
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import Level, Relation
@@ -52,12 +53,11 @@ def names_versions(binder: Binder, root: Level) -> bool:
 
 def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
     names = [t for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."]
-    named = bool(names) and all(t.is_name for t in names)
-    entry = binder.entry(tuple(t.name for t in names)) if named else None
+    entry = binder.entry(tuple(t.name for t in names)) if names and all(t.is_name for t in names) else None
     if entry is None:
-        if binder.columns(f"SELECT * FROM {relation.body.of(text)}") is not None:
-            return None  # somebody's own function of that name
-        _refuse_history(text, relation, names if named else [], binder)
+        if binder.columns(f"SELECT * FROM {relation.body.of(text)}") is None:
+            _refuse_history(text, relation, names, binder)
+        return None  # somebody's own function of that name
     _needs_versions(text, entry, relation, "history()")
     _refuse_derived(text, relation, binder, entry)
     return relation.body, f"({history_sql(entry)})"
@@ -69,13 +69,11 @@ def _refuse_history(text: str, relation: Relation, names: list[Token], binder: B
     Raises:
         BindError: always.
     """
-    if not names:
+    if not names or not all(t.is_name for t in names):
         raise BindError("BIND.HISTORY_NAME", text, relation.body.pair)
-    name, span = ".".join(t.name for t in names), (names[0].start, names[-1].end)
-    if binder.columns(f"SELECT * FROM {text[slice(*span)]}") is None:
-        suggestion = did_you_mean(name, binder.names())
-        raise BindError("BIND.UNKNOWN_RELATION", text, span, name=name, suggestion=suggestion)
-    raise BindError("BIND.NO_HISTORY", text, span, what="history()", name=name, found="a plain relation")
+    name, span = ".".join(t.name for t in names), Span(names[0].start, names[-1].end)
+    check_known(binder, text, span, name, span.of(text))
+    raise BindError("BIND.NO_HISTORY", text, span.pair, what="history()", name=name, found="a plain relation")
 
 
 def _state(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:

@@ -100,11 +100,19 @@ def check_relation(binder: Binder, text: str, relation: Relation, body: str) -> 
     Raises:
         BindError: there is no such relation.
     """
-    if relation.kind != "name" or binder.columns(f"SELECT * FROM {body}") is not None:
-        return
-    name = ".".join(relation.parts)
-    suggestion = did_you_mean(name, binder.names())
-    raise BindError("BIND.UNKNOWN_RELATION", text, relation.body.pair, name=name, suggestion=suggestion)
+    if relation.kind == "name":
+        check_known(binder, text, relation.body, ".".join(relation.parts), body)
+
+
+def check_known(binder: Binder, text: str, span: Span, name: str, body: str) -> None:
+    """A name in ``span`` that the engine does not know, asked for as ``body``.
+
+    Raises:
+        BindError: there is no such relation.
+    """
+    if binder.columns(f"SELECT * FROM {body}") is None:
+        suggestion = did_you_mean(name, binder.names())
+        raise BindError("BIND.UNKNOWN_RELATION", text, span.pair, name=name, suggestion=suggestion)
 
 
 def check_names(text: str, relations: list[tuple[str, Relation | None]]) -> None:

@@ -54,14 +54,19 @@ def in_definition(error: BindError, text: str) -> TemporalSqlError:
     cause = error.__cause__
     while cause is not None and not isinstance(cause, PySparkException):
         cause = cause.__cause__
-    stop = None if cause is None else _stop(cause)
-    if cause is None or stop is None:
+    span = None if cause is None else _where_written(cause, text)
+    if cause is None or span is None:
         return error
-    tokens = tokenize(text)
-    token = closest(text, tokens, *stop)
-    if token is None:
-        return error
-    return near_miss_error(text, tokens, token.start) or RefusedBySpark(cause, text, (token.start, token.end))
+    return near_miss_error(text, tokenize(text), span[0]) or RefusedBySpark(cause, text, span)
+
+
+def _where_written(error: PySparkException, text: str) -> tuple[int, int] | None:
+    """The word at which Spark's parser stopped, in a text that it did not read as it was written."""
+    word = _word(error)
+    _, _, read = str(error).partition("== SQL ==\n")
+    at = _at_place(error, read)
+    token = None if word is None or at is None else closest(text, tokenize(text), word, read[:at])
+    return None if token is None else (token.start, token.end)
 
 
 def closest(text: str, tokens: tuple[Token, ...], word: str, before: str) -> Token | None:
@@ -76,18 +81,10 @@ def _same_end(one: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _stop(error: PySparkException) -> tuple[str, str] | None:
-    """The word at which Spark's parser stopped, and the text before it, as its message shows them."""
-    word = _word(error)
-    _, _, query = str(error).partition("== SQL ==\n")
-    at = _at_place(error, query)
-    return None if word is None or at is None else (word, query[:at])
-
-
 def of_rewritten(error: PySparkException, text: str) -> PySparkException:
     """What Spark says about the text that a statement was rewritten to, without showing it."""
     is_shown = not isinstance(error, TemporalSqlError) and _word(error) is not None
-    return RefusedBySpark(error, text, None) if is_shown else without_own_names(error, text)
+    return RefusedBySpark(error, text, _where_written(error, text)) if is_shown else without_own_names(error, text)
 
 
 def without_own_names(error: PySparkException, text: str) -> PySparkException:
@@ -128,19 +125,10 @@ def _origin(error: PySparkException, edits: Edits, text: str) -> tuple[int, int]
     """Where the refused fragment is in the text; by its offset where the text holds it more than once."""
     contexts, length = error.getQueryContext(), len(text)
     if not contexts:
-        return _where_stopped(error, edits, text)
+        return _where_written(error, text)
     fragment = contexts[0].fragment()
     if fragment and text.count(fragment) == 1:
         at = text.index(fragment)
         return at, at + len(fragment)
     first = edits.origin(contexts[0].startIndex())
     return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, length))
-
-
-def _where_stopped(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
-    """Where Spark's parser stopped in the rewritten text, in the text as written; None where that is not the same."""
-    word, at = _word(error), _at_place(error, edits.render())
-    if word is None or at is None:
-        return None
-    first = edits.origin(at)
-    return (first, first + len(word)) if text.startswith(word, first) else None

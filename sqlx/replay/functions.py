@@ -273,9 +273,11 @@ class ReplayedSpark(Spark):
             "DROP": lambda self, query: self._dropped(query),
         }
 
+        _is_lateral = False
+
         def _parse_lateral(self) -> exp.Lateral | None:
             """What follows it, pipe operators too, is of the query that it is in; sqlglot takes them for its own."""
-            around, self._is_lateral = getattr(self, "_is_lateral", False), True
+            around, self._is_lateral = self._is_lateral, True
             try:
                 return super()._parse_lateral()
             finally:
@@ -289,8 +291,8 @@ class ReplayedSpark(Spark):
             parse_set_operation: bool = True,
             consume_pipe: bool = True,
         ) -> exp.Expr | None:
-            consumes = consume_pipe and not getattr(self, "_is_lateral", False)
-            return super()._parse_select(nested, table, parse_subquery_alias, parse_set_operation, consumes)
+            consume_pipe = consume_pipe and not self._is_lateral
+            return super()._parse_select(nested, table, parse_subquery_alias, parse_set_operation, consume_pipe)
 
         def _dropped(self, query: exp.Select) -> exp.Select:
             """``|> DROP a, b``, which sqlglot does not read: the query without these columns."""

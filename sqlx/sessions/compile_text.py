@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog.entries import Column
 from sqlx.bind.spark_errors import meant
+from sqlx.errors import TemporalSqlError
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.plan.operators import function_of
 from sqlx.sessions.session import statements_of
@@ -81,6 +82,7 @@ def compile_text(spark: SparkSession, text: str) -> str:
 
     Raises:
         TemporalSqlError: a temporal statement is wrong.
+        ParseException: a statement is neither ours nor taken by Spark's parser.
     """
     statements = statements_of(spark)
     compiled = [_statement(statements, span.of(text)) for span in statement_spans(text)]
@@ -90,9 +92,9 @@ def compile_text(spark: SparkSession, text: str) -> str:
 def _statement(statements: SessionStatements, text: str) -> str:
     if not may_be_ours(text):
         refusal = statements.engine.refusal(text)
-        better = None if refusal is None else meant(refusal, text)
-        if better is not None and better is not refusal:
-            raise better
+        near = None if refusal is None else meant(refusal, text)
+        if isinstance(near, TemporalSqlError):
+            raise near
         return text  # of a newer Spark, perhaps
     definition = parse_definition(text)
     if definition is not None:

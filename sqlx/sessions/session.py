@@ -85,6 +85,7 @@ def explain(spark: SparkSession, text: str) -> str:
 
     Raises:
         TemporalSqlError: the query is wrong.
+        ParseException: neither we nor Spark's parser take it.
     """
     return statements_of(spark).explained(text)
 

@@ -216,14 +216,13 @@ class SessionStatements:
         return self.engine.query(rewritten.sql) if rewritten.sql is not None else rewritten.frame
 
     def _refuse_write(self, text: str, tokens: tuple[Token, ...], accepted: Callable[[], bool]) -> None:
-        """Refuse to write what only a stream writes."""
+        """Refuse to write what only a stream writes, and to change what a definition shows."""
         written = write_target(text, tokens) if accepted() else None
         if written is None:
             return
         refuse_write(self.spark, text, written)
-        verb = written.verb.word
-        changes = verb in ("UPDATE", "DELETE", "MERGE")
-        entry = self.catalog.resolve(tuple(part.name for part in written.name)) if changes else None
+        verb, parts = written.verb.word, tuple(part.name for part in written.name)
+        entry = self.catalog.resolve(parts) if verb in ("UPDATE", "DELETE", "MERGE") else None
         if entry is not None:
             raise UnsupportedError("UNSUPPORTED.WRITE", text, written.place, verb=verb, name=entry.name)
 

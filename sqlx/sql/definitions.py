@@ -150,7 +150,7 @@ _HEADS: dict[str, tuple[str, ...]] = {
 }
 #: The words that begin a clause.
 CLAUSES = tuple(words[0] for words in _HEADS.values())
-_MEANT = {"PRIMARY": "KEYS (column, …)", "UNIQUE": "KEYS (column, …)", "DELETE": "APPLY AS DELETE WHEN"}
+_MEANT = {"PRIMARY": "KEYS (column, …)", "UNIQUE": "KEYS (column, …)"}
 _TABLES_ONLY = {
     "KEYS": "Rows of a stream do not replace each other: leave KEYS out, or write CREATE VERSIONED TABLE (history by "
     "time) or CREATE UPSERT TABLE (the last row to arrive).",

@@ -25,6 +25,11 @@ IMPATIENT = {
     "kafka__default__api__timeout__ms": "2000",
     "fetchOffset__numRetries": "1",
 }
+IMPATIENT_TO_WRITE = {
+    "kafka__delivery__timeout__ms": "3000",
+    "kafka__request__timeout__ms": "1000",
+    "kafka__max__block__ms": "3000",
+}
 
 
 @pytest.mark.full
@@ -68,17 +73,8 @@ def test_a_lost_broker_of_a_sink_is_said_and_nothing_is_lost(
     topic, name = topics.make(), f"kf_sent{len(late)}"
     spark.sql(f"CREATE TABLE {name}_source (id INT, ts TIMESTAMP) USING parquet")
     spark.sql(f"CREATE STREAM {name}_rows FROM {name}_source TIMESTAMP BY ts")
-    options = {
-        "kafka.bootstrap.servers": topics.address,
-        "topic": topic,
-        "value.format": "json",
-        "kafka.delivery.timeout.ms": "3000",
-        "kafka.request.timeout.ms": "1000",
-        "kafka.max.block.ms": "3000",
-    }
-    listed = ", ".join(f"'{key}' '{value}'" for key, value in options.items())
     text = (
-        f"CREATE STREAMING TABLE {name} USING kafka OPTIONS ({listed}) {NOW} TASKS 1 AS "
+        f"CREATE STREAMING TABLE {name} {topics.into(topic, **IMPATIENT_TO_WRITE)} {NOW} TASKS 1 AS "
         f"SELECT id FROM {name}_rows DEDUPLICATE WITHIN INTERVAL 10 SECONDS BY (id){late}"
     )
     spark.sql(f"INSERT INTO {name}_source VALUES (1, TIMESTAMP'2024-01-01 00:00:01')")

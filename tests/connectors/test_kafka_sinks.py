@@ -28,14 +28,6 @@ def rows_of(*rows: tuple[str, str | None]) -> list[Record]:
     return [Record(value, key) for key, value in rows]
 
 
-def into(topics: Topics, topic: str, **options: str) -> str:
-    pairs = {"kafka.bootstrap.servers": topics.address, "topic": topic, "value.format": "json"} | {
-        name.replace("__", "."): value for name, value in options.items()
-    }
-    listed = ", ".join(f"'{name}' '{value}'" for name, value in pairs.items())
-    return f"USING kafka OPTIONS ({listed})"
-
-
 @pytest.fixture
 def people(spark: SparkSession, topics: Topics, source: Source) -> str:
     """An upsert table with one row changed and one deleted."""
@@ -47,7 +39,7 @@ def people(spark: SparkSession, topics: Topics, source: Source) -> str:
 def test_an_upsert_result_has_its_keys_and_tombstones(spark: SparkSession, topics: Topics, people: str) -> None:
     target = topics.make()
     spark.sql(
-        f"CREATE STREAMING TABLE ks_upsert {into(topics, target)} {NOW}"
+        f"CREATE STREAMING TABLE ks_upsert {topics.into(target)} {NOW}"
         f" AS SELECT id, name FROM {people} EMIT CHANGES AS UPSERT"
     )
     found = [(record.key, record.value and json.loads(record.value)) for record in topics.read(target)]
@@ -63,7 +55,7 @@ def test_what_was_written_can_be_read_as_a_table(
     target = topics.make()
     options = {"key__format": "json", "key__columns": "id", "value__format": "string"}
     spark.sql(
-        f"CREATE STREAMING TABLE ks_text {into(topics, target, **options)} {NOW}"
+        f"CREATE STREAMING TABLE ks_text {topics.into(target, **options)} {NOW}"
         f" AS SELECT id, name FROM {people} EMIT CHANGES AS UPSERT"
     )
     back = source(target, "string", key__format="json")
@@ -75,7 +67,7 @@ def test_what_was_written_can_be_read_as_a_table(
 def test_rows_of_a_stream_are_appended_without_a_key(spark: SparkSession, topics: Topics, source: Source) -> None:
     origin, target = topics.make(*rows_of(("k", '{"id": 1}'))), topics.make()
     spark.sql(f"CREATE TEMPORARY STREAM ks_rows (id INT, note STRING) {source(origin)}")
-    spark.sql(f"CREATE STREAMING TABLE ks_plain {into(topics, target)} {NOW} AS SELECT id, note FROM ks_rows")
+    spark.sql(f"CREATE STREAMING TABLE ks_plain {topics.into(target)} {NOW} AS SELECT id, note FROM ks_rows")
     (record,) = topics.read(target)
     assert (record.key, record.value) == (None, '{"id":1,"note":null}')
 
@@ -83,7 +75,7 @@ def test_rows_of_a_stream_are_appended_without_a_key(spark: SparkSession, topics
 def test_a_changelog_says_what_each_record_is(spark: SparkSession, topics: Topics, people: str) -> None:
     target = topics.make()
     spark.sql(
-        f"CREATE STREAMING TABLE ks_log {into(topics, target)} {NOW}"
+        f"CREATE STREAMING TABLE ks_log {topics.into(target)} {NOW}"
         f" AS SELECT id, name FROM {people} EMIT CHANGES AS CHANGELOG"
     )
     found = [json.loads(str(record.value))["_change_type"] for record in topics.read(target) if record.key == "1"]
@@ -99,7 +91,7 @@ def test_refused_rows_are_kept_once_beside_a_topic(
     origin, target = topics.make(*rows_of(*rows)), topics.make()
     spark.sql(f"CREATE TEMPORARY STREAM ks_clicks (id INT, ts TIMESTAMP) {source(origin)} TIMESTAMP BY ts")
     text = (
-        f"CREATE STREAMING TABLE ks_once {into(topics, target)} {NOW} TASKS 1 AS SELECT id FROM ks_clicks "
+        f"CREATE STREAMING TABLE ks_once {topics.into(target)} {NOW} TASKS 1 AS SELECT id FROM ks_clicks "
         "DEDUPLICATE WITHIN INTERVAL 10 SECONDS BY (id) LATE TO ks_late"
     )
 
@@ -125,7 +117,7 @@ def test_avro_values_are_read_back(spark: SparkSession, topics: Topics, people: 
     schema = json.dumps({"type": "record", "name": "person", "fields": fields})
     options = {"value__format": "avro", "value__schema": schema}
     spark.sql(
-        f"CREATE STREAMING TABLE ks_avro {into(topics, target, **options)} {NOW}"
+        f"CREATE STREAMING TABLE ks_avro {topics.into(target, **options)} {NOW}"
         f" AS SELECT id, name FROM {people} EMIT CHANGES AS UPSERT"
     )
     back = source(target, "avro", value__schema=schema)

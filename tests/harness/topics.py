@@ -60,6 +60,13 @@ class Topics:
         assert producer.flush(_SECONDS) == 0
         assert failed == []
 
+    def into(self, name: str, **options: str) -> str:
+        """The text of USING kafka OPTIONS (…) for a topic that is written; a dot in an option's name is ``__``."""
+        pairs = {"kafka.bootstrap.servers": self.address, "topic": name, "value.format": "json"}
+        pairs |= {option.replace("__", "."): value for option, value in options.items()}
+        listed = ", ".join(f"'{option}' '{value}'" for option, value in pairs.items())
+        return f"USING kafka OPTIONS ({listed})"
+
     def read(self, name: str) -> list[Record]:
         """All records that there are, by partition and offset."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "reader", "enable.auto.commit": False})

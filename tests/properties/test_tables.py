@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sqlx.replay.driver import Change, ReplayDriver
 from tests.oracle.tables import Answer, Record, Table, grouped, joined, joined_by_foreign_key, waiting
-from tests.test_worked_windows import cut, millis
+from tests.test_worked_table_joins import WORDS, by_primary_key, definition
+from tests.test_worked_windows import cut, millis, suppress_clause
 
 RETENTION = 15
 KEYS = st.sampled_from(["a", "b", "ä", None])
@@ -20,16 +21,22 @@ VALUES = st.sampled_from(["v", "w", None])
 TIMES = st.integers(0, 40) | st.integers(0, 8) | st.none()
 KIND = st.sampled_from(["inner", "left", "outer"])
 VERSIONED = st.booleans()
-WORDS = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL JOIN"}
+ROW = "k STRING, f STRING, v STRING"
+GROUPED = "k STRING, g STRING, v STRING"
 
 
-def definition(name: str, is_versioned: bool, columns: str) -> str:
-    kind = "VERSIONED" if is_versioned else "UPSERT"
-    retention = f"HISTORY RETENTION INTERVAL '{RETENTION}' MILLISECOND" if is_versioned else ""
-    return (
-        f"CREATE {kind} TABLE {name} (k STRING, {columns}, v STRING, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts "
-        f"APPLY AS DELETE WHEN v IS NULL {retention};\n"
-    )
+def tables(one: bool, other: bool) -> str:
+    """The definitions of the left and the right table of a join."""
+    return defined("l", one, ROW) + defined("r", other, ROW)
+
+
+def defined(name: str, is_versioned: bool, columns: str) -> str:
+    return definition(name, {"versioned": is_versioned, "retention": RETENTION}, columns)
+
+
+def every(limit: int, most: int | None) -> str:
+    limits = {"time": limit} if most is None else {"time": limit, "max_records": most}
+    return suppress_clause({"suppress": limits})
 
 
 def table(is_versioned: bool) -> Table:
@@ -88,9 +95,7 @@ NUMBERS = st.tuples(st.sampled_from(["g", "h", None]), st.sampled_from(["1", "2"
 
 @given(KIND, VERSIONED, VERSIONED, records(VALUES, ("l", "r")), st.data())
 def test_a_join_by_primary_key(kind: str, one: bool, other: bool, rows: list[Record], data: st.DataObject) -> None:
-    key = "coalesce(l.k, r.k)" if kind == "outer" else "l.k"
-    query = f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {WORDS[kind]} r ON l.k = r.k EMIT CHANGES"
-    script = definition("l", one, "f STRING") + definition("r", other, "f STRING") + query
+    script = tables(one, other) + by_primary_key(kind, "EMIT CHANGES")
     check(script, pushed(rows), joined(kind, table(one), table(other), rows), 2, data)
 
 
@@ -99,8 +104,8 @@ def test_a_join_by_foreign_key(kind: str, one: bool, other: bool, data: st.DataO
     left = st.tuples(st.just("l"), st.sampled_from(["p", "q", "é", None]), PAIRS, TIMES)
     rows = data.draw(st.lists(left | st.tuples(st.just("r"), KEYS, VALUES, TIMES), min_size=1, max_size=24))
     query = f"SELECT l.k, l.v AS a, r.v AS b FROM l {WORDS[kind]} r ON l.f = r.k EMIT CHANGES"
-    script = definition("l", one, "f STRING") + definition("r", other, "f STRING") + query
-    check(script, pushed(rows), joined_by_foreign_key(kind, table(one), table(other), rows), 2, data)
+    answers = joined_by_foreign_key(kind, table(one), table(other), rows)
+    check(tables(one, other) + query, pushed(rows), answers, 2, data)
 
 
 FOLDS = {
@@ -114,36 +119,31 @@ FOLDS = {
 
 @given(st.sampled_from(list(FOLDS)), VERSIONED, records(NUMBERS, ("t",)), st.data())
 def test_groups_of_a_table(call: str, is_versioned: bool, rows: list[Record], data: st.DataObject) -> None:
-    script = definition("t", is_versioned, "g STRING") + f"SELECT g, {call} AS n FROM t GROUP BY g EMIT CHANGES"
+    script = defined("t", is_versioned, GROUPED) + f"SELECT g, {call} AS n FROM t GROUP BY g EMIT CHANGES"
     check(script, pushed(rows, "g"), grouped(FOLDS[call], table(is_versioned), rows), 1, data)
 
 
 @given(st.integers(0, 12), st.none() | st.integers(0, 2), records(VALUES, ("t",)), st.data())
 def test_updates_wait(limit: int, most: int | None, rows: list[Record], data: st.DataObject) -> None:
-    full = "" if most is None else f"BUFFER MAX {most} ROWS WHEN FULL EMIT EARLY"
-    query = f"SELECT k, v FROM t EMIT EVERY INTERVAL '{limit}' MILLISECOND PER KEY {full}"
+    query = f"SELECT k, v FROM t {every(limit, most)}"
     updates = [Table().put(key, row, time) for _, key, row, time in rows]
     answers = [[] if update is None else [(update.key, update.new, update.time)] for update in updates]
-    check(definition("t", False, "f STRING") + query, pushed(rows), waiting(limit, most, answers), 1, data)
+    check(defined("t", False, ROW) + query, pushed(rows), waiting(limit, most, answers), 1, data)
 
 
 @given(st.integers(0, 12), st.none() | st.integers(0, 2), VERSIONED, records(NUMBERS, ("t",)), st.data())
 def test_updates_of_groups_wait(
     limit: int, most: int | None, is_versioned: bool, rows: list[Record], data: st.DataObject
 ) -> None:
-    full = "" if most is None else f"BUFFER MAX {most} ROWS WHEN FULL EMIT EARLY"
-    query = f"SELECT g, count(*) AS n FROM t GROUP BY g EMIT EVERY INTERVAL '{limit}' MILLISECOND PER KEY {full}"
+    query = f"SELECT g, count(*) AS n FROM t GROUP BY g {every(limit, most)}"
     answers = waiting(limit, most, grouped(len, table(is_versioned), rows))
-    check(definition("t", is_versioned, "g STRING") + query, pushed(rows, "g"), answers, 1, data)
+    check(defined("t", is_versioned, GROUPED) + query, pushed(rows, "g"), answers, 1, data)
 
 
 @given(KIND, VERSIONED, VERSIONED, st.integers(0, 12), records(VALUES, ("l", "r")), st.data())
 def test_updates_of_a_join_wait(
     kind: str, one: bool, other: bool, limit: int, rows: list[Record], data: st.DataObject
 ) -> None:
-    key = "coalesce(l.k, r.k)" if kind == "outer" else "l.k"
-    emit = f"EMIT EVERY INTERVAL '{limit}' MILLISECOND PER KEY"
-    query = f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {WORDS[kind]} r ON l.k = r.k {emit}"
-    script = definition("l", one, "f STRING") + definition("r", other, "f STRING") + query
+    script = tables(one, other) + by_primary_key(kind, every(limit, None))
     answers = waiting(limit, None, joined(kind, table(one), table(other), rows))
     check(script, pushed(rows), answers, 2, data)
