@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from catalog.binding import AnalysisError, Analyzer, checked, entry_of
@@ -16,6 +17,7 @@ _VALUE_FORMATS = ("json", "avro", "string", "debezium-json")
 _KEY_FORMATS = ("json", "avro", "string", "none")
 _MODES = ("FAILFAST", "DROPMALFORMED", "PERMISSIVE")
 _OURS = frozenset({"value.format", "value.schema", "key.format", "key.schema", "key.columns", "mode"})
+_FETCH_WAIT, _FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
 _SUBSCRIPTIONS = ("subscribe", "subscribepattern", "assign")
 
 
@@ -54,11 +56,28 @@ def is_topic(definition: Definition) -> bool:
 
 def spark_options(definition: Definition) -> dict[str, str]:
     """The OPTIONS that are the connector's own."""
-    return {
+    own = {
         key: value
         for key, value in definition.options
         if key.lower() not in _OURS and not key.lower().startswith("json.")
     }
+    return read_at_once(own)
+
+
+def read_at_once(options: Mapping[str, str]) -> dict[str, str]:
+    """The connector's options, with which a reader does not wait for records that nobody asked it for.
+
+    Spark's reader asks for the next records while it still reads those that it has. The broker holds that request back
+    until there are some, for 500 ms at most by Kafka's default; and what Spark asks next, which offsets there are,
+    waits behind it.
+
+    >>> read_at_once({"subscribe": "rates"})
+    {'kafka.fetch.max.wait.ms': '5', 'subscribe': 'rates'}
+    >>> read_at_once({"kafka.Fetch.Max.Wait.ms": "100"})
+    {'kafka.Fetch.Max.Wait.ms': '100'}
+    """
+    is_set = _FETCH_WAIT in {key.lower() for key in options}
+    return {**({} if is_set else {_FETCH_WAIT: _FETCH_WAIT_MS}), **options}
 
 
 def topic_format(definition: Definition) -> TopicFormat:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from catalog.definitions import Definition, name_parts, part_text
 from catalog.entries import Column, Entry
-from catalog.kafka import FACTS, split_topic_query
+from catalog.kafka import FACTS, read_at_once, split_topic_query
 from catalog.spark import SparkCatalog, columns_of, type_text
 from catalog.statements import literal
 from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
@@ -57,7 +57,8 @@ def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> Dat
     Where records that cannot be read are passed over or shown with NULL, they are counted in the progress of the query
     (``kafka_<name>``: ``read``, ``malformed``).
     """
-    options = {key: value for key, value in _options(spark, catalog, entry).items() if key.lower() not in _BOUNDED}
+    opened = read_at_once(_options(spark, catalog, entry))  # what older releases made has not got all of it
+    options = {key: value for key, value in opened.items() if key.lower() not in _BOUNDED}
     if not _BEGINNINGS & {key.lower() for key in options}:
         options["startingOffsets"] = "earliest"  # as a bounded read begins, so that both see the same rows
     raw = spark.readStream.format("kafka").options(**options).load()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlx.errors import BindError
 from udtf.engine import is_remote
+from udtf.engine.release import release_of
 from udtf.spark.tasks import PARTITIONS, stream_conf
 from udtf.stream.spec import ChangelogFolder
 
@@ -23,7 +24,9 @@ STORE, CHANGELOG = "store", "changelog"
 #: Said where the setting asks for what cannot be.
 NOTE: Final = "`{name}` keeps its state in Spark's state store, not as a changelog: {reason}."
 #: Spark sees no state in such a query, and may plan each micro-batch anew while it runs: partitions have to stay.
-UNCHANGED_PLAN: Final = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
+_UNCHANGED_PLAN: Final = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
+_LOG_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
+_PLAIN_FILES: Final = "FileSystemBasedCheckpointFileManager"
 _ASYNC: Final = "asyncprogresstrackingenabled"
 
 
@@ -50,6 +53,19 @@ def misfit(spark: SparkSession, checkpoint: Checkpoint | None, options: dict[str
     if any(name.lower() == _ASYNC for name in options):
         return "it begins micro-batches before the ones before them are committed (asyncProgressTrackingEnabled)"
     return ""
+
+
+def changelog_conf(spark: SparkSession) -> dict[str, str]:
+    """What to set while a query is started whose state is changelogs on a disk.
+
+    On a disk Spark would start several programs (``chmod``, ``ls``) for each file of its logs of offsets and commits;
+    its other way to write them needs half of these. Why so: docs/design/20261127_small_waits.md.
+    """
+    if spark.conf.get(_LOG_FILES, None) is not None:
+        return _UNCHANGED_PLAN
+    package = "org.apache.spark.sql.execution.streaming"
+    package += "" if release_of(spark.version) == (4, 0) else ".checkpointing"
+    return {**_UNCHANGED_PLAN, _LOG_FILES: f"{package}.{_PLAIN_FILES}"}
 
 
 def folder_for(spark: SparkSession, checkpoint: Checkpoint, stored: Identity | None, tasks: int) -> ChangelogFolder:

@@ -50,6 +50,16 @@ def test_a_stream_is_read_bounded_and_live(spark: SparkSession, topics: Topics, 
     assert listed.timestamp_by == "__kafka.time"
 
 
+def test_a_quiet_topic_does_not_wait_for_its_next_record_unless_it_is_told_to(
+    spark: SparkSession, topics: Topics, source: Source
+) -> None:
+    orders = topics.make(record({"id": 1}))
+    for options, expected in (({}, "5"), ({"kafka__Fetch__max__wait__ms": "70"}, "70")):
+        spark.sql(f"CREATE OR REPLACE STREAM k_orders (id INT) {source(orders, **options)}")
+        read: Any = spark.sql("SELECT * FROM STREAM k_orders")._jdf.queryExecution().analyzed().collectLeaves().head()
+        assert read.extraOptions().get("kafka.fetch.max.wait.ms") == expected
+
+
 @pytest.mark.full
 def test_a_stream_without_timestamp_by_has_the_times_of_its_records(
     spark: SparkSession, topics: Topics, source: Source, rows: Rows

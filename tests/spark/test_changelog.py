@@ -77,6 +77,26 @@ def test_it_is_told_what_each_task_keeps_and_where(orders: SparkSession) -> None
     assert rows(orders) == [(1, "EUR")]
 
 
+def test_its_logs_are_written_the_short_way_unless_the_session_says_how(orders: SparkSession) -> None:
+    setting, before = "spark.sql.streaming.checkpointFileManagerClass", None
+    run(orders)
+    assert written_by(orders, setting).endswith(".FileSystemBasedCheckpointFileManager")
+    assert orders.conf.get(setting, before) is None
+    own = written_by(orders, setting).replace("FileSystemBased", "FileContextBased")
+    orders.conf.set(setting, own)
+    try:
+        run(orders)
+        assert written_by(orders, setting) == own
+    finally:
+        orders.conf.unset(setting)
+
+
+def written_by(spark: SparkSession, setting: str) -> str:
+    """What a query's own copy of the session's settings says."""
+    query: Any = registry(spark.sparkContext).find("cl_once")
+    return str(query.query._jsq.streamingQuery().sparkSessionForStream().conf().get(setting))
+
+
 @pytest.mark.full
 def test_a_checkpoint_goes_on_with_what_it_began_with(orders: SparkSession) -> None:
     orders.conf.set(BACKEND, "store")

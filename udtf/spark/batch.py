@@ -29,7 +29,7 @@ from udtf.local_folder import first_folder
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
 from udtf.spark.tasks import PARTITIONS, TASK, configured_tasks, key_hash, placed, task_of
-from udtf.spark.workers import freeze_loaded_modules
+from udtf.spark.workers import begin_task
 from udtf.stream.blobs import gathered
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def as_of_join(
 
 def _join_task(config: AsOfJoinConfig, left: pa.Table, right: pa.Table) -> pa.Table:
     """One task, in a worker."""
-    freeze_loaded_modules()
+    begin_task()
     return in_utc(join_tables(config, left, right))
 
 
@@ -252,7 +252,7 @@ def _deduplicate_task(config: DeduplicateConfig, batches: Iterable[pa.RecordBatc
     """One task, in a worker."""
     import pyarrow as pa  # the driver may plan without it
 
-    freeze_loaded_modules()
+    begin_task()
     held = [batch for batch in batches if batch.num_rows]
     if held:
         yield from in_utc(deduplicate_table(config, pa.Table.from_batches(held))).to_batches()
@@ -298,7 +298,7 @@ def as_of_join_mapped(
 
 def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One partition of the left side, in a worker."""
-    freeze_loaded_modules()
+    begin_task()
     for held in gathered(batches, _ANSWERED_ROWS, _ANSWERED_BYTES):
         yield from in_utc(_versions(name, config).join(pa.Table.from_batches(held))).to_batches()
 
@@ -388,7 +388,7 @@ def _windows_task(
 
     from udtf.operators.window_aggregate.batch import sliding_members, sliding_table
 
-    freeze_loaded_modules()
+    begin_task()
     held = [batch for batch in batches if batch.num_rows]
     if not held:
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from udtf.spark.fat_rows import answered, batch_id, counters_of, digest_of, inputs_of, query_id
 from udtf.spark.tasks import slots
-from udtf.spark.workers import freeze_loaded_modules
+from udtf.spark.workers import begin_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ def run_partition(
     from udtf.stream.siblings import of_this_executor
     from udtf.stream.task import TaskRunner
 
-    freeze_loaded_modules()
+    begin_task()
     assert spec.changelog is not None, "the other host has the state store"
     place = f"operator {spec.operator}"
     folder = OperatorFolder(Path(spec.changelog.path, spec.operator), batch_id(), place)
@@ -93,7 +93,7 @@ def follow_tasks(
     from udtf.stream.siblings import of_this_executor
     from udtf.stream.task import TaskRunner
 
-    freeze_loaded_modules()
+    begin_task()
     followed = []
     for place in (place for rows in batches for place in rows.column(0).to_pylist()):
         for spec in specs:

@@ -19,7 +19,7 @@ from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.config import DeduplicateConfig
 from udtf.operators.deduplicate.logic import deduplicate_table
 from udtf.spark.batch import in_utc
-from udtf.spark.workers import freeze_loaded_modules
+from udtf.spark.workers import begin_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,7 +97,7 @@ class DeduplicateFunction:
         """Answer the partition. NB: also called without input, and a row yielded then fails inside Spark 4.3."""
         import pyarrow as pa  # the driver may plan without it
 
-        freeze_loaded_modules()
+        begin_task()
         if self._batches:
             rows = pa.Table.from_batches(self._batches)
             for name, known in self._analyzed.renamed:
@@ -214,7 +214,7 @@ class AsOfFunction:
 
     def terminate(self) -> Iterator[pa.Table]:
         """Answer the partition. NB: also called without input, and a row yielded then fails inside Spark 4.3."""
-        freeze_loaded_modules()
+        begin_task()
         if self._options is not None:
             yield join_tables(AsOfJoinConfig.from_json(self._options), *split_union(self._batches))
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from udtf.spark.arrow_types import arrow_schema
 from udtf.spark.fat_rows import answered, counters_of, digest_of, inputs_of, query_id
 from udtf.spark.tasks import slots
-from udtf.spark.workers import freeze_loaded_modules
+from udtf.spark.workers import begin_task
 from udtf.stream.log import Head
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class TaskProcessor(StatefulProcessor):
         self._schemas = schemas
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        freeze_loaded_modules()
+        begin_task()
         self._handle = handle
         self._log = StateStoreLog(handle, f"operator {self._spec.operator}")
         self._known = [arrow_schema(schema) for schema in self._schemas]

@@ -18,7 +18,7 @@ from udtf.spark.changelog import run_partition
 from udtf.spark.fat_rows import ANSWERED, HANDED_OVER, PACKED
 from udtf.spark.store import TaskProcessor
 from udtf.spark.tasks import key_hash, slots
-from udtf.spark.workers import freeze_loaded_modules
+from udtf.spark.workers import begin_task
 from udtf.stream.spec import MAXIMA, StreamSpec
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
     from udtf.spark.batch import in_utc
     from udtf.stream.blobs import pack
 
-    freeze_loaded_modules()
+    begin_task()
     context = TaskContext.get()
     partition = context.partitionId() if context else 0
     in_utc_batches = (batch for rows in batches for batch in in_utc(pa.Table.from_batches([rows])).to_batches())
@@ -170,7 +170,7 @@ def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Ite
     from udtf.spark.batch import in_utc
     from udtf.stream.blobs import bytes_at, from_blob
 
-    freeze_loaded_modules()
+    begin_task()
     for batch in batches:
         blobs = batch.column(0)
         for row in range(len(blobs)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 import types
 from collections.abc import Iterator
@@ -40,3 +41,23 @@ def test_it_is_frozen_again_only_when_a_module_has_come(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "a_module_that_has_come", types.ModuleType("a_module_that_has_come"))
     workers.freeze_loaded_modules()
     assert gc.get_freeze_count() >= frozen + len(held)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="a kernel without this option")
+def test_what_came_over_tcp_is_acknowledged_at_once_and_the_connection_stays() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as java:
+        worker, _ = server.accept()
+        with worker:
+            for _ in range(20):  # a conversation: the kernel waits for an answer to acknowledge along with
+                java.sendall(b"?")
+                worker.sendall(worker.recv(1))
+                java.recv(1)
+            assert not _acknowledges_at_once(worker)
+            workers.begin_task()
+            assert _acknowledges_at_once(worker)
+            java.sendall(b"rows")
+            assert worker.recv(4) == b"rows"
+
+
+def _acknowledges_at_once(connection: socket.socket) -> bool:
+    return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
