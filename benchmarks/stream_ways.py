@@ -15,7 +15,7 @@ from benchmarks.stream_data import BATCH_SPAN_US
 from sqlx.sessions.session import statements_of
 from sqlx.sql.definitions import StreamingTable, parse_streaming
 from sqlx.sql.tokens import tokenize
-from sqlx.streaming.backend import changelog_conf
+from sqlx.streaming.backend import start_conf
 from udtf.spark.tasks import PARTITIONS, stream_conf
 from udtf.stream.spec import ChangelogFolder
 
@@ -142,7 +142,7 @@ def in_files(spark: SparkSession, query: str, kept: Path) -> DataFrame:
         query: over definitions that are there.
         kept: a folder for the changelogs.
     """
-    for name, value in changelog_conf(spark).items():
+    for name, value in start_conf(spark, str(kept), has_changelogs=True).items():
         spark.conf.set(name, value)
     text = f"CREATE STREAMING TABLE measured TASKS {TASKS} AS {query}"
     statement = parse_streaming(text, tokenize(text))

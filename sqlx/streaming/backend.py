@@ -25,6 +25,8 @@ STORE, CHANGELOG = "store", "changelog"
 NOTE: Final = "`{name}` keeps its state in Spark's state store, not as a changelog: {reason}."
 #: Spark sees no state in such a query, and may plan each micro-batch anew while it runs: partitions have to stay.
 _UNCHANGED_PLAN: Final = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
+#: On a disk Spark would start ten programs (``readlink``, ``chmod``) for each file of its logs; its other way to write
+#: them starts two. Why so: docs/design/20261127_small_waits.md.
 _LOG_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 _PLAIN_FILES: Final = "FileSystemBasedCheckpointFileManager"
 _ASYNC: Final = "asyncprogresstrackingenabled"
@@ -55,17 +57,20 @@ def misfit(spark: SparkSession, checkpoint: Checkpoint | None, options: dict[str
     return ""
 
 
-def changelog_conf(spark: SparkSession) -> dict[str, str]:
-    """What to set while a query is started whose state is changelogs on a disk.
+def start_conf(spark: SparkSession, path: str | None, *, has_changelogs: bool) -> dict[str, str]:
+    """What to set while a query is started, beside what its operators want.
 
-    On a disk Spark would start several programs (``chmod``, ``ls``) for each file of its logs of offsets and commits;
-    its other way to write them needs half of these. Why so: docs/design/20261127_small_waits.md.
+    Args:
+        spark: the session.
+        path: of its checkpoint; None is a temporary folder of Spark's.
+        has_changelogs: its state is in them.
     """
-    if spark.conf.get(_LOG_FILES, None) is not None:
-        return _UNCHANGED_PLAN
-    package = "org.apache.spark.sql.execution.streaming"
-    package += "" if release_of(spark.version) == (4, 0) else ".checkpointing"
-    return {**_UNCHANGED_PLAN, _LOG_FILES: f"{package}.{_PLAIN_FILES}"}
+    found = dict(_UNCHANGED_PLAN) if has_changelogs else {}
+    if path is not None and local_path(path) is not None and spark.conf.get(_LOG_FILES, None) is None:
+        package = "org.apache.spark.sql.execution.streaming"
+        package += "" if release_of(spark.version) == (4, 0) else ".checkpointing"
+        found[_LOG_FILES] = f"{package}.{_PLAIN_FILES}"
+    return found
 
 
 def folder_for(spark: SparkSession, checkpoint: Checkpoint, stored: Identity | None, tasks: int) -> ChangelogFolder:

@@ -18,7 +18,7 @@ from sqlx.spark.binder import check_path
 from sqlx.spark.histories import NO_HISTORIES, Histories
 from sqlx.sql.definitions import StreamingTable, Trigger
 from sqlx.sql.parser import late_span
-from sqlx.streaming.backend import CHANGELOG, STORE, changelog_conf, chosen, folder_for, misfit
+from sqlx.streaming.backend import CHANGELOG, STORE, chosen, folder_for, misfit, start_conf
 from sqlx.streaming.backend import NOTE as BACKEND_NOTE
 from sqlx.streaming.backfill import Backfilling
 from sqlx.streaming.checkpoint import Checkpoint, usual_checkpoint
@@ -622,7 +622,9 @@ class Starter:
         outputs = late_outputs(self, live, checkpoint)
         listen(self.spark)
         show_on_ui(self.spark)
-        with settings(self.spark, {**live.conf, **(changelog_conf(self.spark) if self.changelog is not None else {})}):
+        path = None if checkpoint is None else checkpoint.path
+        conf = start_conf(self.spark, path, has_changelogs=self.changelog is not None)
+        with settings(self.spark, {**live.conf, **conf}):
             try:
                 query = begin(self, live, outputs, checkpoint)
             except TemporalSqlError:

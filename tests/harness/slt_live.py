@@ -26,7 +26,7 @@ from sqlx.sessions.session import statements_of
 from sqlx.sql.definitions import StreamingTable, parse_definition, parse_streaming
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import tokenize
-from sqlx.streaming.backend import changelog_conf
+from sqlx.streaming.backend import start_conf
 from sqlx.testing.slt import Answer, Differs, plain_value, words_of_row
 from udtf.engine import is_remote
 from udtf.engine.watching import counters_named
@@ -129,7 +129,7 @@ def _frame(session: SparkSession, text: str, checkpoint: Path) -> DataFrame:
         return session.sql(text)
     made = parse_streaming(_CREATE + text, tokenize(_CREATE + text))
     assert isinstance(made, StreamingTable), text
-    for name, value in changelog_conf(session).items():
+    for name, value in start_conf(session, str(checkpoint), has_changelogs=True).items():
         session.conf.set(name, value)
     tasks = configured_tasks(session)
     folder = ChangelogFolder(str(checkpoint / "changelog"), int(stream_conf(session, tasks)[PARTITIONS]))
