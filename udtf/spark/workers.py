@@ -33,9 +33,11 @@ def acknowledge_now() -> None:
     kernel has not acknowledged what came before, which that one puts off (`TCP_QUICKACK` in tcp(7)). Where a kernel
     has no such option, rows come when they come.
     """
-    if not hasattr(socket, "TCP_QUICKACK") or not os.path.isdir(_OPEN_FILES):
+    try:
+        names = os.listdir(_OPEN_FILES) if hasattr(socket, "TCP_QUICKACK") else []
+    except OSError:
         return
-    for name in os.listdir(_OPEN_FILES):
+    for name in names:
         try:
             if stat.S_ISSOCK(os.stat(f"{_OPEN_FILES}/{name}").st_mode):
                 _acknowledge(int(name))
