@@ -78,10 +78,10 @@ def test_it_is_told_what_each_task_keeps_and_where(orders: SparkSession) -> None
 
 
 def test_its_logs_are_written_the_short_way_unless_the_session_says_how(orders: SparkSession) -> None:
-    setting, before = "spark.sql.streaming.checkpointFileManagerClass", None
+    setting = "spark.sql.streaming.checkpointFileManagerClass"
     run(orders)
     assert written_by(orders, setting).endswith(".FileSystemBasedCheckpointFileManager")
-    assert orders.conf.get(setting, before) is None
+    assert orders.conf.get(setting, None) is None
     own = written_by(orders, setting).replace("FileSystemBased", "FileContextBased")
     orders.conf.set(setting, own)
     try:
