@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given
+import pyarrow as pa
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.properties.test_window_aggregate_stream import (
@@ -67,7 +68,17 @@ def by_batch(make, configs, table, cuts, from_snapshot):
     return answers, late
 
 
+#: A session that the shorter grace period has closed, and a row of it that comes first after the edit.
+CLOSED_BY_EDIT = (
+    WindowAggregateConfig(Window("session", 1), 0, "final", 1, ()),
+    ([pa.bool_()], []),
+    [((True,), 0, ()), ((True,), 2, ()), ((True,), 0, ())],
+    [2],
+)
+
+
 @given(cases(windows=CLOSING), GRACES, st.booleans(), st.none() | st.integers(0, 4))
+@example(case=CLOSED_BY_EDIT, graces=[1, 0, 0, 0, 0], from_snapshot=False, spill_beyond=None)
 def test_compiled_windows_go_on_as_record_by_record(case, graces, from_snapshot, spill_beyond):
     config, types, rows, cuts = case
     spills = {"emit": "final", "when_full": "spill", "max_rows": spill_beyond} if spill_beyond is not None else {}

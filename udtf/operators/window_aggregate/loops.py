@@ -426,18 +426,20 @@ def note(found: Any, clock: Any, row: int, slots: Any, slot: int, was: bool, is_
 
 
 def add_to_session(row: int, time: Any, batch: Any, state: Any, found: Any, shape: Any, folds: Any, clock: Any) -> int:
-    """Count a row in the session that it makes of those within the gap (13.6 to 13.8).
+    """Count a row in the session that it makes of those within the gap (13.6 to 13.8), unless that one is closed.
 
-    At most two lie there, since they are more than a gap apart. None of them is closed: `time` would be so, too.
+    At most two lie there, since they are more than a gap apart. The one that they make can be closed and yet here, where
+    an edit has made the grace period shorter and this is the first row since.
     """
     slots = state.slots
     later = state.heads[batch.codes[row]]
     while later >= 0 and horizon(slots[later, START], shape.size) > time:
         later = slots[later, NEXT]
-    if later < 0 or slots[later, END] < horizon(time, shape.size):
-        if time < close_bound(shape, clock):
-            clock[EXPIRED] += 1
-            return LATE
+    is_alone = later < 0 or slots[later, END] < horizon(time, shape.size)
+    if (time if is_alone else max(time, slots[later, END])) < close_bound(shape, clock):
+        clock[EXPIRED] += 1
+        return LATE
+    if is_alone:
         slot = open_slot(state, clock, batch.codes[row], time, time, folds)
         hang_in(state, slot)
         push(state.heap, clock, time, slot)
