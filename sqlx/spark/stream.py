@@ -699,6 +699,7 @@ class StreamLowering:
             answers=str(node.config),
             tasks=self.tasks,
             order_columns=tuple(sum(1 for c in columns if is_order(c.name)) for columns in sources),
+            keeps_order=emit_order > 0 or isinstance(node, (TableGiver, Suppress)),
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
             n_keys=node.grouping_keys,
             changelog=self._changelog if idle_ms is None else None,  # Spark wakes up its own states only
@@ -800,13 +801,15 @@ def _narrowed(
     ]
     if any(copies):
         columns = [rows.schema.names[:-1] if isinstance(rows, HandedOver) else rows.columns for rows in inputs]
-        layouts = [{name: same.get(name, name) for name in names} for names, same in zip(columns, copies, strict=True)]
+        keeps_order = spec.keeps_order or any(is_order(source) for same in copies for source in same.values())
+        known = [[name for name in names if keeps_order or not is_order(name)] for names in columns]
+        layouts = [{name: same.get(name, name) for name in names} for names, same in zip(known, copies, strict=True)]
         inputs = [
             rows if isinstance(rows, HandedOver) else rows.drop(*same)
             for rows, same in zip(inputs, copies, strict=True)
         ]
         makes = partial(logics.with_copies, spec.make_logic, layouts)
-        spec = replace(spec, make_logic=makes, answers=f"{spec.answers} {layouts}")
+        spec = replace(spec, make_logic=makes, keeps_order=keeps_order, answers=f"{spec.answers} {layouts}")
     return inputs, spec
 
 

@@ -144,11 +144,13 @@ def _note(emission: StreamEmission) -> dict[str, Any]:
 def _batch(task: int, rows: Sequence[Fat], emission: StreamEmission, spec: StreamSpec) -> pa.RecordBatch:
     import pyarrow as pa
 
+    from udtf.stream.blobs import column_of
+
     counted = counters_of(emission, spec.counters)
     columns = {
         "task": pa.array([task] * len(rows), pa.int32()),
         "kind": pa.array([row.kind for row in rows], pa.string()),
-        "blob": pa.array([row.blob for row in rows], pa.binary()),
+        "blob": column_of(rows[-1].blob, before=len(rows) - 1),
         "counters": pa.array([counted if row.kind == "metrics" else None for row in rows], pa.list_(pa.int64())),
     }
     if spec.hands_over is not None:

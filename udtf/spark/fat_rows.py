@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from udtf.spark.tasks import slots
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from udtf.logic import StreamEmission
+    from udtf.stream.blobs import Delivered
     from udtf.stream.spec import StreamSpec
 
 #: The columns of rows on their way to a task, of its answers, and of answers that go straight to another operator.
@@ -26,22 +27,17 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 
 
-def inputs_of(packed: Sequence[Packed], schemas: Sequence[pa.Schema]) -> list[pa.Table]:
+def inputs_of(packed: Sequence[Packed], schemas: Sequence[pa.Schema]) -> Delivered:
     """The rows of each input of a task, from its blobs in their order."""
-    from udtf.stream.blobs import unpack
+    from udtf.stream.blobs import Delivered
 
-    return [
-        unpack((blob for found, _, _, blob in packed if found == side), schema) for side, schema in enumerate(schemas)
-    ]
+    sides = range(len(schemas))
+    return Delivered([[blob for found, _, _, blob in packed if found == side] for side in sides], schemas)
 
 
 def digest_of(packed: Sequence[Packed]) -> bytes:
-    """Of all rows of a task and their order; nobody forges it, and processors have instructions for this one."""
-    digest = hashlib.sha1(usedforsecurity=False)
-    for side, _, _, blob in packed:
-        digest.update(b"%d %d " % (side, len(blob)))
-        digest.update(blob)
-    return digest.digest()
+    """Of all rows of a task and their order: nobody forges it, so that a checksum of each blob will do."""
+    return b" ".join(b"%d %d %08x" % (side, len(blob), zlib.crc32(blob)) for side, _, _, blob in packed)
 
 
 def query_id() -> str:
@@ -65,24 +61,19 @@ class Fat(NamedTuple):
     """A row of an answer; the metrics have no blob."""
 
     kind: str
-    blob: bytes | None
+    blob: pa.Buffer | None
     slot: int | None = None
     number: int | None = None
 
 
 def answered(emission: StreamEmission, spec: StreamSpec) -> Iterator[list[Fat]]:
-    """The fat rows of one task, the metrics first; in several runs where one would be too large."""
-    from udtf.stream.blobs import MOST_BLOB_BYTES
-
+    """The fat rows of one task, each blob for itself, so that none is copied; the metrics go with the first."""
     held: list[Fat] = [Fat("metrics", None)]
-    size = 0
     for row in _blobs(emission, spec):
-        if size + len(row.blob or b"") > MOST_BLOB_BYTES:
-            yield held
-            held, size = [], 0
-        held.append(row)
-        size += len(row.blob or b"")
-    yield held
+        yield [*held, row]
+        held = []
+    if held:
+        yield held
 
 
 def _blobs(emission: StreamEmission, spec: StreamSpec) -> Iterator[Fat]:

@@ -160,7 +160,8 @@ def _frame(task: int, held: Sequence[Fat], emission: StreamEmission, spec: Strea
 
     counted = counters_of(emission, spec.counters)
     counters = [counted if row.kind == "metrics" else None for row in held]
-    columns = {"task": task, "kind": [row.kind for row in held], "blob": [row.blob for row in held]}
+    blobs = [None if row.blob is None else row.blob.to_pybytes() for row in held]
+    columns = {"task": task, "kind": [row.kind for row in held], "blob": blobs}
     frame = pd.DataFrame(columns | {"counters": counters})
     if spec.hands_over is not None:
         for name in ("slot", "number"):

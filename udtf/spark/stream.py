@@ -36,7 +36,7 @@ _POOL: Final = "SQLX_WORKER_POOL"
 #: Those of a micro-batch are smaller, and get the same pages again: new ones cost more than what is computed in them.
 _ALLOCATING: Final = {
     "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "MALLOC_TOP_PAD_": str(16 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -151,18 +151,16 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
     from pyspark import TaskContext
 
     from udtf.spark.batch import in_utc
-    from udtf.stream.blobs import pack
+    from udtf.stream.blobs import column_of, pack
 
     begin_task()
     context = TaskContext.get()
     partition = context.partitionId() if context else 0
     in_utc_batches = (batch for rows in batches for batch in in_utc(pa.Table.from_batches([rows])).to_batches())
-    types = [pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.binary()]
     names = ["slot", "side", "partition", "number", "blob"]
     for number, (task, blob) in enumerate(pack(in_utc_batches, len(slot_of))):
-        values = (slot_of[task], side, partition, number, blob)
-        columns = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, names=names)
+        places = [pa.array([place], pa.int32()) for place in (slot_of[task], side, partition, number)]
+        yield pa.RecordBatch.from_arrays([*places, column_of(blob)], names=names)
 
 
 def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

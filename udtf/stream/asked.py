@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from udtf.logic import StreamEmission
@@ -30,7 +32,7 @@ class Asked:
 
     key: CacheKey
     head: Head
-    inputs: tuple[pa.Table, ...]
+    inputs: Sequence[pa.Table]
     digest: bytes = b""
     is_idle: bool = False
 

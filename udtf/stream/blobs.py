@@ -5,21 +5,20 @@ An engine that moves rows one by one pays per row; a few fat rows cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 HASH: Final = "__hash"
 #: Rows are packed so many at a time, and not more than so many bytes.
-_CHUNK_ROWS: Final = 1 << 18
+_CHUNK_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 128 << 20
 #: An emission is cut into blobs of about so many bytes.
 MOST_BLOB_BYTES: Final = 64 << 20
@@ -32,7 +31,7 @@ def task_of(hashes: NDArray[np.int64], tasks: int) -> NDArray[np.int64]:
     return np.mod(hashes, np.int64(tasks))
 
 
-def pack(batches: Iterable[pa.RecordBatch], tasks: int) -> Iterator[tuple[int, bytes]]:
+def pack(batches: Iterable[pa.RecordBatch], tasks: int) -> Iterator[tuple[int, pa.Buffer]]:
     """One blob per task and chunk, each with its task; within a task in the order of arrival."""
     for held in gathered(batches, _CHUNK_ROWS, _CHUNK_BYTES):
         yield from _pack_chunk(_one_batch(held), tasks)
@@ -56,7 +55,7 @@ def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _pack_chunk(chunk: pa.RecordBatch, tasks: int) -> Iterator[tuple[int, bytes]]:
+def _pack_chunk(chunk: pa.RecordBatch, tasks: int) -> Iterator[tuple[int, pa.Buffer]]:
     task = task_of(chunk[HASH].to_numpy(zero_copy_only=False), tasks).astype(np.int16 if tasks < 1 << 15 else np.int64)
     order = np.argsort(task, kind="stable")  # 16 bits are sorted by radix, in linear time
     ends = np.cumsum(np.bincount(task, minlength=tasks))
@@ -83,14 +82,8 @@ def _encoded(name: str, column: pa.Array) -> pa.Array:
     return pc.dictionary_encode(column)
 
 
-def to_blob(batches: Sequence[pa.RecordBatch]) -> bytes:
+def to_blob(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
     """Arrow IPC; not compressed, since engines compress what they move."""
-    blob: bytes = to_buffer(batches).to_pybytes()
-    return blob
-
-
-def to_buffer(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
-    """The same in Arrow's own memory."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
@@ -104,6 +97,23 @@ def from_blob(blob: bytes | pa.Buffer) -> pa.Table:
         return reader.read_all()
 
 
+def column_of(blob: pa.Buffer | None, before: int = 0) -> pa.BinaryArray:
+    """A blob as the last value of a column, where it is: made of Python's bytes it would be copied twice.
+
+    Args:
+        blob: its bytes; None is NULL.
+        before: how many values before it are NULL.
+
+    >>> column_of(pa.py_buffer(b"rows"), before=1).to_pylist()
+    [None, b'rows']
+    """
+    if blob is None:
+        return pa.nulls(before + 1, pa.binary())
+    ends = pa.py_buffer(np.array([*[0] * (before + 1), blob.size], np.int32))
+    is_there = pa.array([*[False] * before, True]).buffers()[1] if before else None
+    return pa.Array.from_buffers(pa.binary(), before + 1, [is_there, ends, blob], null_count=before)
+
+
 def bytes_at(blobs: pa.BinaryArray | pa.LargeBinaryArray, row: int) -> pa.Buffer:
     """The bytes of one of them where they are; as a scalar they would be copied."""
     _, ends, data = blobs.buffers()
@@ -112,7 +122,7 @@ def bytes_at(blobs: pa.BinaryArray | pa.LargeBinaryArray, row: int) -> pa.Buffer
     return data.slice(start, end - start)
 
 
-def to_blobs(table: pa.Table, most_bytes: int = MOST_BLOB_BYTES) -> Iterator[bytes]:
+def to_blobs(table: pa.Table, most_bytes: int = MOST_BLOB_BYTES) -> Iterator[pa.Buffer]:
     """A table as blobs of at most about `most_bytes`; none for an empty one."""
     pieces = max(1, -(-table.nbytes // most_bytes))
     rows = -(-table.num_rows // pieces)
@@ -120,7 +130,32 @@ def to_blobs(table: pa.Table, most_bytes: int = MOST_BLOB_BYTES) -> Iterator[byt
         yield to_blob(table.slice(start, rows).to_batches())
 
 
-def unpack(blobs: Iterable[bytes], schema: pa.Schema) -> pa.Table:
+class Delivered(Sequence[pa.Table]):
+    """The inputs of a task as they were delivered: tables once somebody asks for one.
+
+    Args:
+        blobs: per input, in the order of its rows.
+        schemas: per input its columns.
+    """
+
+    def __init__(self, blobs: Sequence[Sequence[bytes | pa.Buffer]], schemas: Sequence[pa.Schema]) -> None:
+        """Unpack nothing yet."""
+        self.blobs, self.schemas = blobs, schemas
+
+    @cached_property
+    def _tables(self) -> list[pa.Table]:
+        return [unpack(blobs, schema) for blobs, schema in zip(self.blobs, self.schemas, strict=True)]
+
+    def __len__(self) -> int:
+        """How many inputs there are."""
+        return len(self.schemas)
+
+    def __getitem__(self, place: Any) -> Any:
+        """The rows of an input."""
+        return self._tables[place]
+
+
+def unpack(blobs: Iterable[bytes | pa.Buffer], schema: pa.Schema) -> pa.Table:
     """The rows of all blobs, in order, in the columns and types of `schema`; what was encoded may stay so."""
     tables = [from_blob(blob) for blob in blobs]
     if not tables:

@@ -35,7 +35,7 @@ class Handover:
     n_keys: int
     tasks: int
 
-    def packed(self, rows: pa.Table) -> Iterator[tuple[int, bytes]]:
+    def packed(self, rows: pa.Table) -> Iterator[tuple[int, pa.Buffer]]:
         """One blob per task of the next operator and chunk, each with its task."""
         from udtf.columns.hashes import spark_hashes  # numba costs a second to import
 

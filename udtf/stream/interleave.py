@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns.arrays import floats_of, ints_of, one_chunk
+from udtf.columns.names import is_order
 from udtf.record import ties_key
 
 if TYPE_CHECKING:
@@ -73,7 +74,12 @@ _DAY_US: Final = 86_400_000_000
 
 
 def interleave(
-    inputs: Sequence[pa.Table], order_columns: Sequence[int], common_sequence: bool, times: Sequence[str]
+    inputs: Sequence[pa.Table],
+    order_columns: Sequence[int],
+    common_sequence: bool,
+    times: Sequence[str],
+    *,
+    keeps_order: bool = True,
 ) -> tuple[list[pa.Table], NDArray[np.int8]]:
     """Sort each of one or two inputs by its order columns, and say which one each next row comes from.
 
@@ -82,18 +88,23 @@ def interleave(
         order_columns: per input how many `__o0 ..` it has; equal ones stay as delivered.
         common_sequence: `__o0` orders the inputs against each other.
         times: per input the column of its event time.
+        keeps_order: whether the order columns are asked for any more; else they end here.
     """
-    arranged = [in_order(table, count, time) for table, count, time in zip(inputs, order_columns, times, strict=False)]
+    arranged = [_sorted(table, count, time) for table, count, time in zip(inputs, order_columns, times, strict=False)]
+    sides = _sides(arranged, common_sequence, times)
+    kept = _decoded if keeps_order else _without_order
+    return [kept(table) for table in arranged], sides
+
+
+def _sides(arranged: Sequence[pa.Table], common_sequence: bool, times: Sequence[str]) -> NDArray[np.int8]:
     if len(arranged) == 1:
-        return arranged, np.zeros(arranged[0].num_rows, np.int8)
+        return np.zeros(arranged[0].num_rows, np.int8)
     left, right = arranged
     if common_sequence:
         ranks = order_codes(pa.chunked_array([*_plain(left["__o0"]).chunks, *_plain(right["__o0"]).chunks]))
-        keys = ranks[: left.num_rows], ranks[left.num_rows :]
-    else:
-        # A head waits for all that is before it: by its time it goes when the greatest so far goes.
-        keys = _greatest_so_far(left[times[0]]), _greatest_so_far(right[times[1]])
-    return arranged, merge(*keys)
+        return merge(ranks[: left.num_rows], ranks[left.num_rows :])
+    # A head waits for all that is before it: by its time it goes when the greatest so far goes.
+    return merge(_greatest_so_far(left[times[0]]), _greatest_so_far(right[times[1]]))
 
 
 def merge(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -112,13 +123,24 @@ def in_order(table: pa.Table, order_columns: int, time: str = "") -> pa.Table:
 
     Where `__o0` says that they come in lanes, the lanes are merged by `time`, the column of their event time.
     """
+    return _decoded(_sorted(table, order_columns, time))
+
+
+def _sorted(table: pa.Table, order_columns: int, time: str) -> pa.Table:
     if table.num_rows and order_columns and is_lanes(table["__o0"]):
         return table.combine_chunks().take(_of_lanes(table, order_columns, time))
     keys = [order_codes(table[f"__o{number}"]) for number in range(order_columns if table.num_rows else 0)]
     if keys and not _is_sorted(keys):
-        table = table.combine_chunks().take(np.lexsort(keys[::-1]))
-    plain = [_plain(column) for column in table.columns]
-    return pa.table(plain, names=table.schema.names)
+        return table.combine_chunks().take(np.lexsort(keys[::-1]))
+    return table
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    return pa.table([_plain(column) for column in table.columns], names=table.schema.names)
+
+
+def _without_order(table: pa.Table) -> pa.Table:
+    return table.select([name for name in table.column_names if not is_order(name)])
 
 
 def _of_lanes(table: pa.Table, order_columns: int, time: str) -> NDArray[np.int64]:

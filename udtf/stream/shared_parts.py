@@ -17,57 +17,133 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
 
 _LENGTH: Final = struct.Struct(">I")
 _ALIGNED: Final = 64  # as Arrow wants its buffers
 _FIRST_BYTES: Final = 1 << 16
+_FEWEST_BYTES: Final = 1 << 20
+#: Memory beyond that does not stay: it is for a state that moves, or a micro-batch out of the ordinary.
+_MOST_KEPT_BYTES: Final = 64 << 20
 
 
-def send(line: socket.socket, description: dict[str, Any], parts: Sequence[bytes | pa.Buffer] = ()) -> None:
-    """Send a message.
+class Line:
+    """One end of a connection between two processes.
+
+    What an end sends it puts into memory of its own that the other one maps too, the same for each message: new memory
+    costs several times what it takes to fill it.
 
     Args:
-        line: where to; who is there reads all of it before it answers.
-        description: JSON can hold it.
-        parts: what it is about.
-
-    Raises:
-        OSError: the other process is gone, or there is no memory.
+        connected: the socket; it is closed with the line.
     """
-    sizes = [len(memoryview(part)) for part in parts]
-    header = json.dumps({**description, "sizes": sizes}).encode()
-    message = _LENGTH.pack(len(header)) + header
-    if not any(sizes):
-        line.sendall(message)
-        return
-    shared = _nameless_file()
-    try:
-        _fill(shared, parts)
-        sent = socket.send_fds(line, [message], [shared])
-    finally:
-        os.close(shared)
-    line.sendall(message[sent:])
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Nothing is shared yet."""
+        self._socket = connected
+        self._mine = _Memory(0)
+        self._theirs: pa.Buffer | None = None
+
+    def __enter__(self) -> Line:
+        """Close it in the end."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Send and receive no more."""
+        self._socket.close()
+        self._mine.close()
+        self._theirs = None
+
+    def send(self, description: dict[str, Any], parts: Sequence[bytes | pa.Buffer] = ()) -> None:
+        """Send a message.
+
+        Args:
+            description: JSON can hold it.
+            parts: what it is about.
+
+        Raises:
+            OSError: the other process is gone, or there is no memory.
+        """
+        sizes = [len(memoryview(part)) for part in parts]
+        header = json.dumps({**description, "sizes": sizes}).encode()
+        message = _LENGTH.pack(len(header)) + header
+        if not any(sizes):
+            self._socket.sendall(message)
+            return
+        size = sum(map(_whole, sizes))
+        is_new = size > self._mine.size
+        if is_new:
+            self._mine.close()
+            self._mine = _Memory(max(_FEWEST_BYTES, 1 << (size - 1).bit_length()))
+        self._mine.fill(parts)
+        sent = socket.send_fds(self._socket, [message], [self._mine.file]) if is_new else 0
+        self._socket.sendall(message[sent:])
+        if self._mine.size > _MOST_KEPT_BYTES:
+            self._mine.close()
+
+    def receive(self) -> tuple[dict[str, Any], list[pa.Buffer]]:
+        """The next message, with its parts as they are in the memory that the sender filled: until the next one comes.
+
+        Raises:
+            EOFError: the other process is gone.
+            OSError: likewise, or the memory cannot be mapped.
+        """
+        message, found, _, _ = socket.recv_fds(self._socket, _FIRST_BYTES, 1)
+        try:
+            while len(message) < _LENGTH.size or len(message) < _LENGTH.size + _LENGTH.unpack_from(message)[0]:
+                more = self._socket.recv(_FIRST_BYTES) if message else b""
+                if not more:
+                    raise EOFError
+                message += more
+            description = json.loads(message[_LENGTH.size :])
+            if found:
+                self._theirs = pa.py_buffer(mmap.mmap(found[0], 0, access=mmap.ACCESS_READ))
+            return description, self._parts(description.pop("sizes"))
+        finally:
+            for shared in found:
+                os.close(shared)
+
+    def _parts(self, sizes: list[int]) -> list[pa.Buffer]:
+        if not any(sizes):
+            return [pa.py_buffer(b"") for _ in sizes]
+        if self._theirs is None:
+            raise EOFError
+        whole, parts, start = self._theirs, [], 0
+        for size in sizes:
+            parts.append(whole.slice(start, size))
+            start += _whole(size)
+        if whole.size > _MOST_KEPT_BYTES:
+            self._theirs = None
+        return parts
 
 
-def receive(line: socket.socket) -> tuple[dict[str, Any], list[pa.Buffer]]:
-    """The next message, with its parts as they are in the memory that the sender filled.
+class _Memory:
+    """Memory that another process can map, as a file without a name: where there is none left, a write says so."""
 
-    Raises:
-        EOFError: the other process is gone.
-        OSError: likewise, or the memory cannot be mapped.
-    """
-    message, found, _, _ = socket.recv_fds(line, _FIRST_BYTES, 1)
-    try:
-        while len(message) < _LENGTH.size or len(message) < _LENGTH.size + _LENGTH.unpack_from(message)[0]:
-            more = line.recv(_FIRST_BYTES) if message else b""
-            if not more:
-                raise EOFError
-            message += more
-        description = json.loads(message[_LENGTH.size :])
-        return description, _parts(found, description.pop("sizes"))
-    finally:
-        for shared in found:
-            os.close(shared)
+    def __init__(self, size: int) -> None:
+        self.size, self.file = size, _nameless_file() if size else -1
+        if size:
+            os.truncate(self.file, size)
+
+    def fill(self, parts: Sequence[bytes | pa.Buffer]) -> None:
+        start = 0
+        for part in parts:
+            rest, at = memoryview(part).cast("B"), start
+            while rest:
+                written = os.pwrite(self.file, rest, at)
+                rest, at = rest[written:], at + written
+            start = _whole(at)
+
+    def close(self) -> None:
+        if self.size:
+            os.close(self.file)
+        self.size, self.file = 0, -1
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _nameless_file() -> int:
@@ -78,28 +154,6 @@ def _nameless_file() -> int:
         return os.dup(opened.fileno())
 
 
-def _fill(shared: int, parts: Sequence[bytes | pa.Buffer]) -> None:
-    start = 0
-    for part in parts:
-        rest, at = memoryview(part).cast("B"), start
-        while rest:
-            written = os.pwrite(shared, rest, at)
-            rest, at = rest[written:], at + written
-        start = _next_start(at)
-
-
-def _parts(found: list[int], sizes: list[int]) -> list[pa.Buffer]:
-    if not any(sizes):
-        return [pa.py_buffer(b"") for _ in sizes]
-    if not found:
-        raise EOFError
-    whole = pa.py_buffer(mmap.mmap(found[0], 0, access=mmap.ACCESS_READ))
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(whole.slice(start, size))
-        start = _next_start(start + size)
-    return parts
-
-
-def _next_start(end: int) -> int:
-    return -(-end // _ALIGNED) * _ALIGNED
+def _whole(size: int) -> int:
+    """With what is left free up to the next part."""
+    return -(-size // _ALIGNED) * _ALIGNED

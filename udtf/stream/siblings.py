@@ -17,6 +17,7 @@ import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,11 +26,13 @@ import pyarrow as pa
 from udtf.local_folder import private_folder
 from udtf.logic import StreamEmission
 from udtf.stream.asked import Answer, Asked
-from udtf.stream.blobs import from_blob, to_buffer
+from udtf.stream.blobs import Delivered, from_blob, to_blob
 from udtf.stream.log import Head
-from udtf.stream.shared_parts import receive, send
+from udtf.stream.shared_parts import Line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from udtf.stream.asked import CacheKey
 
 _log = logging.getLogger("sqlx")
@@ -61,7 +64,7 @@ class Siblings:
     _name: str = ""
     _listener: socket.socket | None = None
     _has: dict[CacheKey, Answers] = field(default_factory=dict)
-    _open: dict[str, socket.socket] = field(default_factory=dict)
+    _open: dict[str, Line] = field(default_factory=dict)
 
     def announce(self, key: CacheKey, answers: Answers) -> None:
         """Say that this process has a task's state."""
@@ -81,7 +84,10 @@ class Siblings:
             self.folder = None
 
     def ask(self, asked: Asked) -> Answer | bytes | None:
-        """What the sibling that has the state says, see `Answers`; None where there is none, or it does not answer."""
+        """What the sibling that has the state says, see `Answers`; None where there is none, or it does not answer.
+
+        The tables of an answer are there until the next time that a sibling is asked.
+        """
         name = self.owner(asked.key)
         if not name:
             return None
@@ -106,15 +112,15 @@ class Siblings:
         assert self.folder is not None, "asked only where there is one"
         return self.folder / hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
 
-    def _connected(self, name: str) -> socket.socket:
+    def _connected(self, name: str) -> Line:
         if name not in self._open:
-            line = socket.socket(socket.AF_UNIX)
+            connected = socket.socket(socket.AF_UNIX)
             try:
-                line.connect(self._socket_of(name))
+                connected.connect(self._socket_of(name))
             except OSError:
-                line.close()
+                connected.close()
                 raise
-            self._open[name] = line
+            self._open[name] = Line(connected)
         return self._open[name]
 
     def _socket_of(self, name: str) -> str:
@@ -160,16 +166,16 @@ class Siblings:
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                line, _ = listener.accept()
+                connected, _ = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(line,), name="sqlx sibling", daemon=True).start()
+            threading.Thread(target=self._serve, args=(Line(connected),), name="sqlx sibling", daemon=True).start()
 
-    def _serve(self, line: socket.socket) -> None:
+    def _serve(self, line: Line) -> None:
         with suppress(OSError, EOFError), line:
             while True:
-                asked = _read_asked(*receive(line))
-                send(line, *_answer_parts(self._answered(asked)))
+                asked = _read_asked(*line.receive())
+                line.send(*_answer_parts(self._answered(asked)))
 
     def _answered(self, asked: Asked) -> Answer | bytes | None:
         answers = self._has.get(asked.key)
@@ -221,16 +227,27 @@ def _lives(process: str) -> bool:
     return True
 
 
-def _exchange(line: socket.socket, asked: Asked) -> tuple[dict[str, Any], list[pa.Buffer]]:
-    digest = asked.digest.hex()
-    described = {"key": asked.key, "head": asdict(asked.head), "digest": digest, "idle": asked.is_idle}
-    send(line, described, [_blob(table) for table in asked.inputs])
-    return receive(line)
+def _exchange(line: Line, asked: Asked) -> tuple[dict[str, Any], list[pa.Buffer]]:
+    inputs = asked.inputs if isinstance(asked.inputs, Delivered) else _delivered(asked.inputs)
+    described = {
+        "key": asked.key,
+        "head": asdict(asked.head),
+        "digest": asked.digest.hex(),
+        "idle": asked.is_idle,
+        "blobs": [len(blobs) for blobs in inputs.blobs],
+    }
+    schemas = [schema.serialize() for schema in inputs.schemas]
+    line.send(described, [*schemas, *chain.from_iterable(inputs.blobs)])
+    return line.receive()
 
 
 def _read_asked(found: dict[str, Any], parts: list[pa.Buffer]) -> Asked:
+    """What is asked, in memory of its own: what is answered may hold on to the rows."""
     query, operator, task = found["key"]
-    inputs = tuple(from_blob(part) for part in parts)
+    counts: list[int] = found["blobs"]
+    schemas = [pa.ipc.read_schema(part) for part in parts[: len(counts)]]
+    blobs = (pa.py_buffer(part.to_pybytes()) for part in parts[len(counts) :])
+    inputs = Delivered([list(islice(blobs, count)) for count in counts], schemas)
     return Asked((query, operator, task), Head(**found["head"]), inputs, bytes.fromhex(found["digest"]), found["idle"])
 
 
@@ -255,5 +272,9 @@ def _read_answer(found: tuple[dict[str, Any], list[pa.Buffer]]) -> Answer | byte
     return Answer(Head(**described["head"]), bytes(parts[0]), emission)
 
 
+def _delivered(tables: Sequence[pa.Table]) -> Delivered:
+    return Delivered([[_blob(table)] for table in tables], [table.schema for table in tables])
+
+
 def _blob(table: pa.Table) -> pa.Buffer:
-    return to_buffer(table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)])
+    return to_blob(table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)])

@@ -86,6 +86,7 @@ class StreamSpec:
         answers: all of its configuration, as text; what a worker has in memory is of one that answers alike.
         tasks: how many units of state.
         order_columns: per input how many columns `__o0 ..` give the order of arrival.
+        keeps_order: whether the logic reads the order columns; else they end where the rows are sorted.
         common_sequence: the inputs interleave by `__o0`, which has one type in all; else by event time.
         n_keys: how many columns `__k0 ..` make the key.
         cache_bytes: what a worker process may keep of states between micro-batches.
@@ -102,6 +103,7 @@ class StreamSpec:
     fingerprint: str
     tasks: int = 16
     order_columns: tuple[int, ...] = (1,)
+    keeps_order: bool = True
     common_sequence: bool = False
     n_keys: int = 1
     cache_bytes: int = 512 << 20

@@ -123,7 +123,7 @@ class TaskRunner:
     ) -> StreamEmission:
         started = time.perf_counter_ns()
         place, key = self._place(task), self._key(task)
-        asked = Asked(key, checked_head(log, self.spec.belongs_to, place), tuple(inputs), digest, is_idle)
+        asked = Asked(key, checked_head(log, self.spec.belongs_to, place), inputs, digest, is_idle)
         kept = self.cache.take(key)
         is_elsewhere = asked.head.position > 0 and (kept is None or not kept.answers(asked))
         found = self.siblings.ask(asked) if is_elsewhere else None
@@ -179,7 +179,9 @@ class TaskRunner:
             emission.metrics.setdefault("rows_out", emission.rows.num_rows)
             return emission
         spec = self.spec
-        arranged, sides = interleave(asked.inputs, spec.order_columns, spec.common_sequence, spec.times)
+        arranged, sides = interleave(
+            asked.inputs, spec.order_columns, spec.common_sequence, spec.times, keeps_order=spec.keeps_order
+        )
         emission = logic.on_batch(arranged, sides)
         if spec.shows is not None:
             emission = replace(emission, rows=emission.rows.select(spec.shows))

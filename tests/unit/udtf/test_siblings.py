@@ -14,10 +14,11 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pytest
 
-from tests.harness.counting import Counting
+from tests.harness.counting import ROW, Counting
 from tests.unit.udtf.test_stream_task import SPEC, Driver, expected, rows
 from udtf.logic import StreamEmission
 from udtf.stream import siblings as module
+from udtf.stream.blobs import Delivered, to_blob
 from udtf.stream.cache import StateCache
 from udtf.stream.log import MemoryLog
 from udtf.stream.siblings import ALONE, Siblings, of_this_executor
@@ -93,6 +94,22 @@ def test_a_state_that_was_forgotten_is_read_and_announced_anew(folder: Path) -> 
     driver.push([1])
     assert driver.metrics["from_sibling"] == 1
     assert driver.out == expected([1, 1, 1])
+
+
+def test_rows_go_to_a_sibling_as_they_were_delivered(folder: Path) -> None:
+    """In several blobs, with columns that are codes of others in one of them."""
+    schema = pa.schema([*ROW, ("file", pa.string())])
+    pieces = [rows([1, 2], 10), rows([2, -1], 20)]
+    whole = [piece.append_column("file", pa.array(["f", "f"])) for piece in pieces]
+    coded = whole[1].set_column(4, "file", whole[1]["file"].dictionary_encode())
+    delivered = Delivered([[to_blob(piece.to_batches()) for piece in (whole[0], coded)]], [schema])
+    log = MemoryLog()
+    for number in range(2):
+        runner = TaskRunner(SPEC, "q", StateCache(), Siblings(folder))
+        emission = runner.run(3, log, delivered, b"%d" % number)
+        assert emission.metrics.get("from_sibling", 0) == number
+        assert emission.rows["n"].to_pylist() == ([1, 1, 2], [2, 3, 4])[number]
+        assert emission.late[0].to_pylist() == whole[1].slice(1).to_pylist()
 
 
 class FailsAway(Counting):

@@ -114,6 +114,16 @@ def test_packed_rows_come_back_by_task_in_order(rows: list[Any], tasks: int, cut
         assert found.to_pylist() == [row for row in data.to_pylist() if row["__hash"] % tasks == task]
 
 
+def test_order_columns_end_where_the_rows_are_sorted_if_nobody_reads_them() -> None:
+    given = table(TIMES[0], [5, 6, 7], [3, 1, 2])
+    for common_sequence, inputs in ((False, [given]), (True, [given, table(TIMES[1], [5], [2])])):
+        kept, sides = interleave(inputs, (1, 1), common_sequence, TIMES)
+        found, same = interleave(inputs, (1, 1), common_sequence, TIMES, keeps_order=False)
+        assert found == [rows.drop_columns("__o0") for rows in kept]
+        assert sides.tolist() == same.tolist()
+        assert found[0]["at"].to_pylist() == [1, 2, 0]
+
+
 def test_large_emissions_are_several_blobs() -> None:
     data = pa.table({"a": list(range(1000))})
     packed = list(to_blobs(data, most_bytes=1000))

@@ -428,8 +428,8 @@ def note(found: Any, clock: Any, row: int, slots: Any, slot: int, was: bool, is_
 def add_to_session(row: int, time: Any, batch: Any, state: Any, found: Any, shape: Any, folds: Any, clock: Any) -> int:
     """Count a row in the session that it makes of those within the gap (13.6 to 13.8), unless that one is closed.
 
-    At most two lie there, since they are more than a gap apart. The one that they make can be closed and yet here, where
-    an edit has made the grace period shorter and this is the first row since.
+    At most two lie there, since they are more than a gap apart. The one that they make can be closed and yet be here:
+    where an edit has made the grace period shorter, and this is the first row since.
     """
     slots = state.slots
     later = state.heads[batch.codes[row]]
