@@ -23,8 +23,8 @@ _LENGTH: Final = struct.Struct(">I")
 _ALIGNED: Final = 64  # as Arrow wants its buffers
 _FIRST_BYTES: Final = 1 << 16
 _FEWEST_BYTES: Final = 1 << 20
-#: Memory beyond that does not stay: it is for a state that moves, or a micro-batch out of the ordinary.
-_MOST_KEPT_BYTES: Final = 64 << 20
+#: What all lines of a process may keep, about.
+_KEPT_BYTES: Final = 16 << 20
 
 
 class Line:
@@ -35,11 +35,14 @@ class Line:
 
     Args:
         connected: the socket; it is closed with the line.
+        beside: how many lines this process has already. Memory beyond the share of this one does not stay: for a state
+            that moves, a micro-batch out of the ordinary, or where there are very many workers.
     """
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, beside: int = 0) -> None:
         """Nothing is shared yet."""
         self._socket = connected
+        self._most_kept_bytes = _KEPT_BYTES // (1 + beside)
         self._mine = _Memory(0)
         self._theirs: pa.Buffer | None = None
 
@@ -68,20 +71,18 @@ class Line:
             OSError: the other process is gone, or there is no memory.
         """
         sizes = [len(memoryview(part)) for part in parts]
-        header = json.dumps({**description, "sizes": sizes}).encode()
-        message = _LENGTH.pack(len(header)) + header
-        if not any(sizes):
-            self._socket.sendall(message)
-            return
         size = sum(map(_whole, sizes))
         is_new = size > self._mine.size
         if is_new:
             self._mine.close()
             self._mine = _Memory(max(_FEWEST_BYTES, 1 << (size - 1).bit_length()))
         self._mine.fill(parts)
+        stays = self._mine.size <= self._most_kept_bytes
+        header = json.dumps({**description, "sizes": sizes, "stays": stays}).encode()
+        message = _LENGTH.pack(len(header)) + header
         sent = socket.send_fds(self._socket, [message], [self._mine.file]) if is_new else 0
         self._socket.sendall(message[sent:])
-        if self._mine.size > _MOST_KEPT_BYTES:
+        if not stays:
             self._mine.close()
 
     def receive(self) -> tuple[dict[str, Any], list[pa.Buffer]]:
@@ -101,7 +102,10 @@ class Line:
             description = json.loads(message[_LENGTH.size :])
             if found:
                 self._theirs = pa.py_buffer(mmap.mmap(found[0], 0, access=mmap.ACCESS_READ))
-            return description, self._parts(description.pop("sizes"))
+            parts = self._parts(description.pop("sizes"))
+            if not description.pop("stays"):
+                self._theirs = None
+            return description, parts
         finally:
             for shared in found:
                 os.close(shared)
@@ -115,8 +119,6 @@ class Line:
         for size in sizes:
             parts.append(whole.slice(start, size))
             start += _whole(size)
-        if whole.size > _MOST_KEPT_BYTES:
-            self._theirs = None
         return parts
 
 

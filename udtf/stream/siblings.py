@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -120,7 +120,7 @@ class Siblings:
             except OSError:
                 connected.close()
                 raise
-            self._open[name] = Line(connected)
+            self._open[name] = Line(connected, beside=len(self._open))
         return self._open[name]
 
     def _socket_of(self, name: str) -> str:
@@ -164,12 +164,13 @@ class Siblings:
         self._name, self._listener = name, listener
 
     def _accept(self, listener: socket.socket) -> None:
-        while True:
+        for beside in count():
             try:
                 connected, _ = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(Line(connected),), name="sqlx sibling", daemon=True).start()
+            line = Line(connected, beside)
+            threading.Thread(target=self._serve, args=(line,), name="sqlx sibling", daemon=True).start()
 
     def _serve(self, line: Line) -> None:
         with suppress(OSError, EOFError), line:

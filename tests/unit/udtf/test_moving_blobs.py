@@ -63,7 +63,7 @@ def test_messages_go_through_the_same_memory_until_one_is_larger(
         return new_file()
 
     monkeypatch.setattr(shared_parts, "_FEWEST_BYTES", 64)
-    monkeypatch.setattr(shared_parts, "_MOST_KEPT_BYTES", 4096)
+    line[0]._most_kept_bytes = 4096
     monkeypatch.setattr(shared_parts, "_nameless_file", counted)
     for size, files in ((50, 1), (64, 1), (65, 2), (3, 2), (4096, 3), (128, 3), (4097, 4), (10, 5), (60, 5)):
         line[0].send({}, [bytes([size % 256]) * size])
