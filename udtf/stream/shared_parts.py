@@ -1,6 +1,8 @@
 """What goes between two processes of one machine: a description through a socket, and tables in memory that both map.
 
 Through a socket alone a few megabytes go in hundreds of pieces, and for each of them both processes wait for a core.
+
+Why so: docs/design/20261127_fewer_copies.md.
 """
 
 from __future__ import annotations
