@@ -128,8 +128,10 @@ class _Memory:
     """Memory that another process can map, as a file without a name: where there is none left, a write says so."""
 
     def __init__(self, size: int) -> None:
-        self.size, self.file = size, _nameless_file() if size else -1
+        self.size, self.file = 0, -1
         if size:
+            self.file = _nameless_file()
+            self.size = size  # from here on there is a file to close
             os.truncate(self.file, size)
 
     def fill(self, parts: Sequence[bytes | pa.Buffer]) -> None:

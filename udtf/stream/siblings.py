@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from itertools import chain, count, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -65,6 +65,7 @@ class Siblings:
     _listener: socket.socket | None = None
     _has: dict[CacheKey, Answers] = field(default_factory=dict)
     _open: dict[str, Line] = field(default_factory=dict)
+    _served: set[Line] = field(default_factory=set)
 
     def announce(self, key: CacheKey, answers: Answers) -> None:
         """Say that this process has a task's state."""
@@ -164,12 +165,13 @@ class Siblings:
         self._name, self._listener = name, listener
 
     def _accept(self, listener: socket.socket) -> None:
-        for beside in count():
+        while True:
             try:
                 connected, _ = listener.accept()
             except OSError:
                 return
-            line = Line(connected, beside)
+            line = Line(connected, beside=len(self._served))
+            self._served.add(line)
             threading.Thread(target=self._serve, args=(line,), name="sqlx sibling", daemon=True).start()
 
     def _serve(self, line: Line) -> None:
@@ -177,6 +179,7 @@ class Siblings:
             while True:
                 asked = _read_asked(*line.receive())
                 line.send(*_answer_parts(self._answered(asked)))
+        self._served.discard(line)
 
     def _answered(self, asked: Asked) -> Answer | bytes | None:
         answers = self._has.get(asked.key)

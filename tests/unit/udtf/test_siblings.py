@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -110,6 +111,23 @@ def test_rows_go_to_a_sibling_as_they_were_delivered(folder: Path) -> None:
         assert emission.metrics.get("from_sibling", 0) == number
         assert emission.rows["n"].to_pylist() == ([1, 1, 2], [2, 3, 4])[number]
         assert emission.late[0].to_pylist() == whole[1].slice(1).to_pylist()
+
+
+def test_lines_that_have_ended_take_no_share_of_the_memory_of_others(folder: Path) -> None:
+    log, first = MemoryLog(), Siblings(folder)
+    TaskRunner(SPEC, "q", StateCache(), first).run(3, log, [rows([1])])
+    shares = []
+    for _ in range(3):
+        before, asking = set(threading.enumerate()), Siblings(folder)
+        assert TaskRunner(SPEC, "q", StateCache(), asking).run(3, log, [rows([1])]).metrics["from_sibling"] == 1
+        (line,) = first._served
+        shares.append(line._most_kept_bytes)
+        (serving,) = (one for one in set(threading.enumerate()) - before if one.name == "sqlx sibling")
+        asking.close()
+        serving.join(10)
+        assert not first._served
+    assert len(set(shares)) == 1
+    first.close()
 
 
 class FailsAway(Counting):
