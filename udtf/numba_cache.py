@@ -1,13 +1,19 @@
 """Compiles loops with numba on first use and caches them on disk, so that a machine compiles once.
 
+What is compiled may also come along with the source: in the archive that workers get, or in an image whose folders
+they cannot write to. It is copied to where this user's cache is, and a fresh container compiles nothing.
+
 Imported late and only where loops run: numba costs a second to import.
 """
 
+# ruff: noqa: SLF001  # numba has no public way to say where a cache is, and what is in it
 from __future__ import annotations
 
 import hashlib
 import inspect
+import io
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -49,19 +55,20 @@ inlined(
 class _ShippedLocator(_CacheLocator):
     """Where the cache of a function is whose source came in an archive, with a job or a session.
 
-    Each session has the archive elsewhere: the place is by what is in it, so that a machine compiles once all the same.
+    Each session has the archive elsewhere: the place is by what is in it, so that a machine compiles once all the same,
+    and jobs of two versions do not write over each other's.
     """
 
     def __init__(self, function: Any, file: str) -> None:
         self._line = function.__code__.co_firstlineno
-        self._source = inspect.getsource(sys.modules[function.__module__])
-        self._place = file.partition(".zip")[2].strip(os.sep).replace(os.sep, ".")
+        self._stamp: str = function.stamp
+        self._place = os.path.join(file.partition(".zip")[2].strip(os.sep).replace(os.sep, "."), self._stamp[:16])
 
     def get_cache_path(self) -> str:
         return os.path.join(numba.config.CACHE_DIR or _own_folder(), self._place)  # type: ignore[attr-defined]
 
     def get_source_stamp(self) -> str:
-        return hashlib.sha256(self._source.encode()).hexdigest()
+        return self._stamp
 
     def get_disambiguator(self) -> str:
         return str(self._line)
@@ -79,33 +86,71 @@ class _ShippedLocator(_CacheLocator):
 class _Place(CompileResultCacheImpl):
     """Numba's own ways to a place, and ours before them."""
 
-    _locator_classes = [_ShippedLocator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012, SLF001  # numba's way
+    _locator_classes = [_ShippedLocator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012  # numba's way
 
 
 class _Cache(FunctionCache):
-    """Numba's cache, keyed by the text of the rules too: they are compiled into functions of other files."""
+    """Numba's cache, by the stamp of a function: it knows the rules that are compiled into it, too."""
 
     _impl_class = _Place
 
-    def __init__(self, function: Any, text: str) -> None:
+    def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._text = text
+        files: Any = self._cache_file
+        files._source_stamp = function.stamp
+        if not _has_some(files):
+            _bring(function, files)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function, or None where there is none that this version can read: it is compiled anew then."""
+        """The compiled function, or None where there is none that this version can read: it is compiled anew then.
+
+        Two processes that compile at once for arguments of different types may give both files the same name.
+        """
         try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            found: Any = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except Exception:  # noqa: BLE001  # whatever a file that is damaged, or of another version, makes pickle raise
-            self.flush()  # type: ignore[no-untyped-call]
-            return None
+            found = None
+        else:
+            if found is None or tuple(found.signature.args) == tuple(sig):
+                return found
+        self.flush()  # type: ignore[no-untyped-call]
+        return None
 
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (*super()._index_key(sig, codegen), self._text)  # type: ignore[no-untyped-call]
+
+def _has_some(files: Any) -> bool:
+    try:
+        return bool(files._load_index())
+    except Exception:  # noqa: BLE001  # whatever a damaged file makes pickle raise
+        return False
 
 
-def _cached(function: Any, text: str) -> Any:
+def _bring(function: Any, files: Any) -> None:
+    """Copy what came along compiled with the source of a function, where it is of this source and this numba."""
+    folder = os.path.join(os.path.dirname(inspect.getfile(function)), "__pycache__")
+    loader: Any = sys.modules[function.__module__].__loader__
+    try:
+        index: bytes = loader.get_data(os.path.join(folder, files._index_name))
+        reading = io.BytesIO(index)
+        if pickle.load(reading) != files._version:
+            return
+        stamp, overloads = pickle.load(reading)
+        if stamp != files._source_stamp:
+            return
+        for name in {*overloads.values()}:
+            _save(files, name, loader.get_data(os.path.join(folder, name)))
+        _save(files, files._index_name, index)
+    except Exception:  # noqa: BLE001  # nothing came along, or it is damaged: the function is compiled
+        return
+
+
+def _save(files: Any, name: str, content: bytes) -> None:
+    with files._open_for_write(files._data_path(name)) as out:
+        out.write(content)
+
+
+def _cached(function: Any) -> Any:
     dispatcher: Any = njit(nogil=True)(function)
-    dispatcher._cache = _Cache(function, text)  # noqa: SLF001  # what cache=True sets
+    dispatcher._cache = _Cache(function)  # what cache=True sets
     return dispatcher
 
 
@@ -119,14 +164,16 @@ def compiled(function: Any, *modules: ModuleType) -> Any:
         function: plain Python over numbers and arrays.
         modules: whose functions are compiled into it, beside its own and `udtf.rules`.
     """
-    text = _RULES + "".join(inspect.getsource(module) for module in modules)
+    sources = [sys.modules[function.__module__], *modules]
+    text = _RULES + "".join(inspect.getsource(module) for module in sources)
+    function.stamp = hashlib.sha256(text.encode()).hexdigest()
     try:
-        return _cached(function, text)
+        return _cached(function)
     except RuntimeError:
         pass
     try:
         numba.config.CACHE_DIR = _own_folder()  # type: ignore[attr-defined]
-        return _cached(function, text)
+        return _cached(function)
     except (RuntimeError, OSError):
         return njit(nogil=True)(function)  # compiled once per process
 

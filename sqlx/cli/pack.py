@@ -25,11 +25,11 @@ def pack(folder: Folder, environment: Whole = False) -> None:
     """Write what workers need: the code that they run as a zip, and with --environment all of this Python environment.
 
     A session brings the code to workers that lack it by itself; the zip is for those who want it in --py-files, or in
-    addArtifacts of a session of Spark Connect. The environment is packed by conda-pack where it is one of conda's, else
-    by venv-pack, whose archives need the same Python below them on every node. A link beside the archive lets a driver
-    that is started in DIR find the environment where its workers have it.
+    addArtifacts of a session of Spark Connect. Loops that are compiled here come along. The environment is packed by
+    conda-pack where it is one of conda's, else by venv-pack, whose archives need the same Python below them on every
+    node. A link beside the archive lets a driver that is started in DIR find the environment where its workers have it.
     """
-    from udtf.engine.shipping import archive
+    from udtf.engine.shipping import archive, compiled_loops
 
     folder = folder.absolute()
     if folder.exists() and not folder.is_dir():
@@ -37,7 +37,10 @@ def pack(folder: Folder, environment: Whole = False) -> None:
         raise CommandError(msg)
     folder.mkdir(parents=True, exist_ok=True)
     code = Path(shutil.copy(archive(), folder))
-    _tell(code, "the code of the workers", f"spark-submit --py-files {code} …")
+    loops = sum(file.suffix == ".nbi" for file in compiled_loops())
+    _tell(code, f"the code of the workers, {loops} loops of it compiled", f"spark-submit --py-files {code} …")
+    if not loops:
+        out.print("  Workers compile what they run, some seconds each: `sqlx warm` before this does it for them.")
     if environment:
         packed = _packed(folder / f"{_NAME}.tar.gz")
         _link(folder / _NAME)

@@ -16,6 +16,12 @@ SELECT id FROM orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (currency);
 SELECT currency, count(*), sum(amount) FROM orders GROUP BY currency, window(ordered_at, '1 hour') EMIT FINAL;
 CREATE STREAMING TABLE joined TRIGGER (AVAILABLE NOW) AS
 SELECT o.id, r.rate FROM orders o LEFT JOIN rates r AS OF o.ordered_at ON o.currency = r.currency;
+CREATE STREAMING TABLE hours TRIGGER (AVAILABLE NOW) AS
+SELECT currency, count(*) AS n, sum(amount) AS total FROM orders GROUP BY currency, window(ordered_at, '1 hour')
+EMIT FINAL;
+SET sqlx.state_backend = store;
+CREATE STREAMING TABLE firsts TRIGGER (AVAILABLE NOW) AS
+SELECT id FROM orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (currency);
 SELECT count(*) FROM joined
 """
 

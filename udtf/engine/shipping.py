@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import io
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -14,19 +16,26 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+_HOME = Path(__file__).parents[1]
+
 #: Functions of live queries bring their code along. The workers of a live query look for what came with a session in
 #: the wrong folder (Spark 4.2); those with state, and the process beside the driver that looks at a processor before
-#: its query starts, are given nothing that came with a job or a session at all.
+#: its query starts, are given nothing that came with a job or a session at all. Where the same archive lies in the
+#: folder of the executor all the same, that one is taken: it has compiled loops in it.
 #: It is text here, since what is of a module would travel as the name of that module.
 _CARRIERS = """
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 def unpacked(carried, name, archive):
-    import os, pickle, stat, sys, tempfile, uuid
+    import glob, os, pickle, stat, sys, tempfile, uuid
 
     try:
         import udtf
     except ImportError:
+        came = glob.glob(name) + glob.glob(os.path.join("*", name))
+        if came:
+            sys.path.insert(0, os.path.abspath(came[0]))
+            return pickle.loads(carried)
         folder = os.path.join(tempfile.gettempdir(), f"sqlx-code-{os.getuid()}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.lstat(folder)
@@ -68,17 +77,47 @@ class Carrier(StatefulProcessor):
 
 @cache
 def archive() -> Path:
-    """The package of the workers as a zip file, which Python imports from; its name says what is in it."""
+    """The package of the workers as a zip file, which Python imports from; its name says what code is in it.
+
+    What of it is compiled here comes along, so that a worker like this machine need not compile it.
+    """
     folder = Path(tempfile.mkdtemp(prefix="sqlx-code-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    home = Path(__file__).parents[1]
-    files = sorted(home.rglob("*.py"))
-    contents = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    path = folder / f"sqlx_udtf_{contents}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        for file in files:
-            packed.write(file, str(Path(home.name, file.relative_to(home))))
+    path = folder / _name()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for file in (*_sources(), *compiled_loops()):
+            packed.write(file, _inside(file))
     return path
+
+
+def compiled_loops() -> list[Path]:
+    """What of the loops was compiled by this Python, beside their sources: in use, or by `sqlx warm`."""
+    mine = f".py{sys.version_info.major}{sys.version_info.minor}."
+    return [file for file in sorted(_HOME.rglob("__pycache__/*.nb[ci]")) if mine in file.name]
+
+
+@cache
+def _code() -> bytes:
+    """The same without what is compiled: each stage of a live query carries it."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in _sources():
+            packed.write(file, _inside(file))
+    return content.getvalue()
+
+
+@cache
+def _name() -> str:
+    contents = hashlib.sha256(b"".join(file.read_bytes() for file in _sources())).hexdigest()[:16]
+    return f"sqlx_udtf_{contents}.zip"
+
+
+def _sources() -> list[Path]:
+    return sorted(_HOME.rglob("*.py"))
+
+
+def _inside(file: Path) -> str:
+    return str(file.relative_to(_HOME.parent))
 
 
 def carried_processor(processor: Any) -> Any:
@@ -103,5 +142,4 @@ def _carriers() -> dict[str, Any]:
 
 
 def _carried(ours: Any) -> tuple[bytes, str, bytes]:
-    path = archive()
-    return cloudpickle.dumps(ours), path.name, path.read_bytes()  # type: ignore[no-untyped-call]
+    return cloudpickle.dumps(ours), _name(), _code()  # type: ignore[no-untyped-call]
