@@ -2,6 +2,7 @@
 
     python -m benchmarks.cluster                           three workers of two cores, two million versions
     python -m benchmarks.cluster --keys 100000 --batches 5 --backend changelog
+    python -m benchmarks.cluster --warm 50                 the same in Java processes that have compiled what they run
 
 Each way runs in a process of its own: a session on one machine, and a standalone cluster on loopback. What the workers'
 Pythons take for the state is the difference to the same query over hardly any.
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 WORKERS, CORES = 3, 2
 FEW_KEYS: Final = 1_000
 LOCAL, CLUSTER, FEW = "one machine", "cluster", "cluster, few"
-_WARM: Final = 4
 _DAEMON: Final = b"pyspark.daemon"
 
 
@@ -47,6 +47,7 @@ class Plan:
         keys: versions in the state.
         rows: orders of each micro-batch.
         batches: how many micro-batches count.
+        warm: how many come before those.
     """
 
     backend: str
@@ -54,6 +55,7 @@ class Plan:
     keys: int
     rows: int
     batches: int
+    warm: int
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def measure(plan: Plan) -> Found:
     with tempfile.TemporaryDirectory(prefix="cluster_") as folder, _session(plan, Path(folder)) as spark:
         (home := Path(folder, "files")).mkdir()
         files = JoinFiles(home, plan.keys, plan.rows)
-        return _run(spark, files, plan.backend, plan.batches)
+        return _run(spark, files, plan)
 
 
 @contextmanager
@@ -105,18 +107,18 @@ def _session(plan: Plan, folder: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _run(spark: SparkSession, files: JoinFiles, backend: str, batches: int) -> Found:
+def _run(spark: SparkSession, files: JoinFiles, plan: Plan) -> Found:
     files.feed()
-    spark.conf.set("sqlx.state_backend", backend)
+    spark.conf.set("sqlx.state_backend", plan.backend)
     for statement in files.statements:
         spark.sql(statement)
     query = query_of(spark)
 
-    for _ in range(_WARM):
+    for _ in range(plan.warm):
         files.answer_one_more(query)
     before = max(one.batchId for one in query.recentProgress)
     with Clock() as clock:
-        for _ in range(batches):
+        for _ in range(plan.batches):
             files.answer_one_more(query)
     python_bytes = python_memory()
     observed = [one.observedMetrics.get("as_of_join_1") for one in query.recentProgress if one.batchId > before]
@@ -170,6 +172,7 @@ def main(
     keys: Annotated[int, typer.Option(help="Versions in the state.", min=FEW_KEYS)] = 2_000_000,
     rows: Annotated[int, typer.Option(help="Orders of each micro-batch.", min=1)] = 200_000,
     batches: Annotated[int, typer.Option(help="How many micro-batches count.", min=1)] = 20,
+    warm: Annotated[int, typer.Option(help="How many come before those: Java compiles for long.", min=1)] = 4,
     backend: Annotated[
         str, typer.Option(help="Where the state is: store, as clusters have it, or changelog.")
     ] = "store",
@@ -178,7 +181,7 @@ def main(
     console, found = Console(), dict[str, Found]()
     ways = {LOCAL: (False, keys), CLUSTER: (True, keys), FEW: (True, FEW_KEYS)}
     for way, (is_cluster, versions) in ways.items():
-        found[way] = in_own_process(measure, Plan(backend, is_cluster, versions, rows, batches))
+        found[way] = in_own_process(measure, Plan(backend, is_cluster, versions, rows, batches, warm))
         console.print(f"{way}: {found[way]}", soft_wrap=True)
     console.print(report.bars_table(bars(*found.values())))
     console.print(table(found, rows * batches))
