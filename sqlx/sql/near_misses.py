@@ -77,6 +77,7 @@ NEAR_MISSES: Final = (
     _miss("ALTER STREAM", _DEFINED, leads=True),
     _miss("CREATE VERSIONED|UPSERT", _DEFINE, leads=True),
     _miss("CREATE OR REPLACE VERSIONED|UPSERT", _DEFINE, leads=True),
+    _miss("FOR SYSTEM_TIME AS OF", "As of one time it comes before the name: FROM r FOR SYSTEM_TIME AS OF '…' AS x."),
     _miss("VERIFY", "Write VERIFY BATCH = STREAM query.", leads=True),
     _miss(
         "DEDUPLICATE BY|ON|WITHIN|(",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from sqlx.errors import TemporalParseError
 from sqlx.sql.cursor import Cursor
@@ -82,6 +82,9 @@ def refuse_place(text: str, tokens: tuple[Token, ...], where: str) -> NoReturn:
     raise TemporalParseError("AS_OF_JOIN.PLACE", text, span, clause=" ".join(t.word for t in tokens), where=where)
 
 
+_SYSTEM_TIME: Final = ("FOR", "SYSTEM_TIME", "AS", "OF")
+
+
 class AsOfReader:
     """Reads AS OF clauses for a :class:`FromReader`."""
 
@@ -99,10 +102,12 @@ class AsOfReader:
         named = relation.alias is not None  # a second alias cannot be meant
         if has_asof or (cursor.at("AS", "OF") and (named or self.starts_time(cursor.peek(2)))):
             return True
+        if named and cursor.at(*_SYSTEM_TIME):
+            after = Cursor(cursor.text, self.reader.tokens, cursor.index + len(_SYSTEM_TIME), cursor.stop)
+            return names_a_column(self.reader.tokens, *self._indexes(after.skip_expression()))
         if relation.travel_time is None or relation.travel_kind not in ("SYSTEM_TIME", "TIMESTAMP"):
             return False
-        first, stop = self._indexes(relation.travel_time)
-        return names_a_column(self.reader.tokens, first, stop)
+        return names_a_column(self.reader.tokens, *self._indexes(relation.travel_time))
 
     def refuse_late(self, cursor: Cursor) -> None:
         """AS OF where only a condition can go on.
@@ -110,7 +115,8 @@ class AsOfReader:
         Raises:
             TemporalParseError: it is there.
         """
-        if cursor.at("AS", "OF") and self.starts_time(cursor.peek(2)):
+        is_travel = cursor.index > 0 and self.reader.tokens[cursor.index - 1].word == "SYSTEM_TIME"  # of a constant
+        if cursor.at("AS", "OF") and self.starts_time(cursor.peek(2)) and not is_travel:
             refuse_place(cursor.text, cursor.tokens[cursor.index : cursor.index + 2], "after the condition of a join")
 
     def check_pivot(self, cursor: Cursor, item: FromItem) -> None:
@@ -177,7 +183,7 @@ class AsOfReader:
 
     def _as_of_time(self, cursor: Cursor, clause: AsOfClause) -> None:
         start = cursor.index
-        clause.spelling = "as_of"
+        clause.spelling = "system_time" if cursor.take("FOR", "SYSTEM_TIME") else "as_of"
         cursor.take("AS", "OF")
         clause.head = cursor.span_from(start)
         clause.time = cursor.skip_expression()

@@ -27,6 +27,8 @@ SPELLINGS = {
     "JOIN r AS OF o.ts INCLUSIVE AS x USING (k)": ("as_of", "AS OF", "o.ts", ""),
     "JOIN r FOR SYSTEM_TIME AS OF o.ts x ON o.k = x.k": ("system_time", "FOR SYSTEM_TIME AS OF o.ts", "o.ts", ""),
     "LEFT JOIN r SYSTEM_TIME AS OF o.ts AS x USING (k)": ("system_time", "SYSTEM_TIME AS OF o.ts", "o.ts", "LEFT"),
+    "JOIN r x FOR SYSTEM_TIME AS OF o.ts ON o.k = x.k": ("system_time", "FOR SYSTEM_TIME AS OF", "o.ts", ""),
+    "LEFT JOIN r AS x FOR SYSTEM_TIME AS OF o.ts USING (k)": ("system_time", "FOR SYSTEM_TIME AS OF", "o.ts", "LEFT"),
     "ASOF JOIN r MATCH_CONDITION (o.ts >= r.ts)": ("match_condition", "ASOF JOIN", "o.ts >= r.ts", ""),
     "LEFT ASOF JOIN r AS x MATCH_CONDITION (o.ts >= x.ts) USING (k)":
         ("match_condition", "LEFT ASOF JOIN", "o.ts >= x.ts", "LEFT"),
