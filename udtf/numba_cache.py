@@ -158,7 +158,8 @@ def compiled(function: Any, *modules: ModuleType) -> Any:
     """Compile on first call with the cache beside the source or in the user's cache directory; else in our own.
 
     An installation that cannot be written to (and a user without a home) must not fail: numba says so with a
-    RuntimeError when it finds no place. `NUMBA_CACHE_DIR` wins over all of this, as always with numba.
+    RuntimeError when it finds no place. Where our own is not ours alone, or cannot be made, each process compiles.
+    `NUMBA_CACHE_DIR` wins over all of this, as always with numba.
 
     Args:
         function: plain Python over numbers and arrays.
@@ -169,7 +170,7 @@ def compiled(function: Any, *modules: ModuleType) -> Any:
     function.stamp = hashlib.sha256(text.encode()).hexdigest()
     try:
         return _cached(function)
-    except RuntimeError:
+    except (RuntimeError, OSError):
         pass
     try:
         numba.config.CACHE_DIR = _own_folder()  # type: ignore[attr-defined]

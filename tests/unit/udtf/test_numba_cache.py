@@ -75,6 +75,15 @@ def test_loops_of_an_installation_that_cannot_be_written_to(tmp_path: Path) -> N
     assert f"{LOADED} '{tmp_path}/all" not in text, "they are copied to the user's own"
 
 
+@pytest.mark.full
+@pytest.mark.slow  # everything is compiled anew
+def test_without_any_place_each_process_compiles(tmp_path: Path) -> None:
+    (tmp_path / f"sqlx-numba-{os.getuid()}").write_text("a file where the folder would be")
+    assert "[7]" in done(JOIN, archive(), tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.slow  # everything is compiled anew
 def test_loops_of_another_source_or_damaged_are_compiled_anew(tmp_path: Path) -> None:
     home = tmp_path / "all" / "udtf"
     shutil.copytree(udtf.__path__[0], home)
