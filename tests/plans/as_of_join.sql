@@ -337,3 +337,30 @@ SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0 FROM (SELECT `k`, 
 
 == Spark SQL around the operators ==
 SELECT o.id FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o`
+====
+# the name before FOR SYSTEM_TIME AS OF, an option after the condition
+SELECT o.id, r.rate FROM orders o LEFT JOIN rates AS r FOR SYSTEM_TIME AS OF o.ts ON o.k = r.k TOLERANCE INTERVAL 1 HOUR
+----
+== Clauses as read ==
+line 1: rates (system_time), time o.ts, on o.k = r.k, TOLERANCE
+
+== Temporal plan ==
+Spark SQL
+   columns: id bigint, rate double
+   +- AS OF join (left) with the versions of rates
+      picks: the latest version at or before the row's time
+      tolerance: 1 h
+      ties: the last by TIES BY or SEQUENCE BY, then arrival, wins
+      +- Spark SQL (no operator below)
+         columns: __k0 string, __as_of timestamp, _l0 bigint
+      +- Spark SQL (no operator below)
+         columns: __k0 string, __time timestamp, __tie0 timestamp, _r0 double
+
+== __sqlx_rel1: left input ==
+SELECT o.k AS __k0, o.ts AS __as_of, `o`.`id` AS _l0 FROM orders o
+
+== __sqlx_rel1: right input ==
+SELECT r.k AS __k0, `r`.__time AS __time, `r`.__seq AS __tie0, `r`.`rate` AS _r0 FROM (SELECT `k`, `rate`, `at`, `seq`, `known`, (at) AS __time, (known) AS __seq FROM `rates__log` AS `rates`) AS `r`
+
+== Spark SQL around the operators ==
+SELECT o.id, r.rate FROM __sqlx_rel1 AS __sqlx_op1 CROSS JOIN LATERAL (SELECT __sqlx_op1._l0 AS `id`) AS `o` CROSS JOIN LATERAL (SELECT __sqlx_op1._r0 AS `rate`) AS `r`
