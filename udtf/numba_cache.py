@@ -96,13 +96,18 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        files: Any = self._cache_file
-        files._source_stamp = function.stamp
-        if not _has_some(files):
-            _bring(function, files)
+        self._files: Any = self._cache_file
+        self._files._source_stamp = function.stamp
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled function, or None where there is none that this version can read: it is compiled anew then.
+        """The compiled function, from here or from what came along; None where neither has it: it is compiled then."""
+        found = self._loaded(sig, target_context)
+        if found is None and not self._files._load_index() and _bring(self._py_func, self._files):
+            found = self._loaded(sig, target_context)
+        return found
+
+    def _loaded(self, sig: Any, target_context: Any) -> Any:
+        """What is here, or None where there is none that this version can read.
 
         Two processes that compile at once for arguments of different types may give both files the same name.
         """
@@ -117,30 +122,24 @@ class _Cache(FunctionCache):
         return None
 
 
-def _has_some(files: Any) -> bool:
-    try:
-        return bool(files._load_index())
-    except Exception:  # noqa: BLE001  # whatever a damaged file makes pickle raise
-        return False
-
-
-def _bring(function: Any, files: Any) -> None:
-    """Copy what came along compiled with the source of a function, where it is of this source and this numba."""
+def _bring(function: Any, files: Any) -> bool:
+    """Copy what came along compiled with the source of a function; whether it was of this source and this numba."""
     folder = os.path.join(os.path.dirname(inspect.getfile(function)), "__pycache__")
     loader: Any = sys.modules[function.__module__].__loader__
     try:
         index: bytes = loader.get_data(os.path.join(folder, files._index_name))
         reading = io.BytesIO(index)
         if pickle.load(reading) != files._version:
-            return
+            return False
         stamp, overloads = pickle.load(reading)
         if stamp != files._source_stamp:
-            return
+            return False
         for name in {*overloads.values()}:
             _save(files, name, loader.get_data(os.path.join(folder, name)))
         _save(files, files._index_name, index)
     except Exception:  # noqa: BLE001  # nothing came along, or it is damaged: the function is compiled
-        return
+        return False
+    return True
 
 
 def _save(files: Any, name: str, content: bytes) -> None:

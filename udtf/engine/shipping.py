@@ -84,9 +84,7 @@ def archive() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="sqlx-code-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / _name()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-        for file in (*_sources(), *compiled_loops()):
-            packed.write(file, _inside(file))
+    _zip(path, [*_sources(), *compiled_loops()])
     return path
 
 
@@ -100,9 +98,7 @@ def compiled_loops() -> list[Path]:
 def _code() -> bytes:
     """The same without what is compiled: each stage of a live query carries it."""
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
-        for file in _sources():
-            packed.write(file, _inside(file))
+    _zip(content, _sources())
     return content.getvalue()
 
 
@@ -116,8 +112,10 @@ def _sources() -> list[Path]:
     return sorted(_HOME.rglob("*.py"))
 
 
-def _inside(file: Path) -> str:
-    return str(file.relative_to(_HOME.parent))
+def _zip(target: Path | io.BytesIO, files: list[Path]) -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in files:
+            packed.write(file, file.relative_to(_HOME.parent))
 
 
 def carried_processor(processor: Any) -> Any:
