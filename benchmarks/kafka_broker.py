@@ -16,6 +16,7 @@ from threading import Event
 
 from sqlx.connectors.jars import Artifact, fetch
 from sqlx.sessions.java import use_java
+from tests.harness.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 JARS = ROOT / ".cache" / "kafka-broker"
@@ -65,7 +66,7 @@ class Broker:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.port, self._controller = _free_ports()
+        self.port, self._controller = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._jars = fetch_broker()
         use_java()
@@ -135,13 +136,6 @@ class Broker:
     def _java(self, main: str, *arguments: str) -> list[str]:
         java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
         return [str(java), "-Xmx512m", "-cp", f"{self._jars}/*", main, *arguments]
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("localhost", 0))
-        second.bind(("localhost", 0))
-        return first.getsockname()[1], second.getsockname()[1]
 
 
 def _answers(port: int) -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 from subprocess import Popen
 from typing import TYPE_CHECKING
 
+from tests.harness.ports import free_port
 from tests.harness.processes import running
-from tests.harness.stock_server import free_port, spark_home_of
+from tests.harness.stock_server import spark_home_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.harness.ports import free_port
 from tests.harness.processes import running
 
 if TYPE_CHECKING:
@@ -50,10 +50,3 @@ def spark_home_of(python: Path) -> str:
     """The Spark that comes with the PySpark of a Python."""
     command = [python, "-c", "import pyspark; print(pyspark.__path__[0])"]
     return subprocess.check_output(command, text=True, cwd="/").strip()
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        return int(found.getsockname()[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,19 +15,14 @@ from typing import Any
 import pyspark
 import pytest
 
+from tests.harness.ports import free_port
+
 ROOT = Path(__file__).parent.parent.parent
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _STOPS_WITHIN_SECONDS = 60
 LOOK_SECONDS, _PATIENCE_SECONDS = 0.3, 90
 #: Of a result, for clients of `Home`.
 MOST_ROWS = 1000
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ServerProcess:

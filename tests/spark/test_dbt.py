@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import warnings
@@ -20,6 +19,7 @@ from typer.testing import CliRunner
 
 import sqlx.cli.start
 from sqlx.cli.app import app
+from tests.harness.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,12 +161,6 @@ def test_functions_work_in_dbt_without_our_parser(project: Path, tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tables: 1 2 3 4 5 6\n" in done.stdout
     assert "rates: 0.9 0.92 0.95 0.95 1.1 1.2 1.25\n" in done.stdout
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

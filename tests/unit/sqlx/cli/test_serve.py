@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import socket
-
 import pytest
 from typer.testing import CliRunner
 
 from sqlx.cli.app import app
 from sqlx.cli.serve import seconds_of
 from sqlx.failures import CommandError
+from tests.harness.ports import free_port
 
 
 def run(*args: str, typed: str = "") -> tuple[int, str]:
@@ -30,9 +29,7 @@ def test_other_addresses_than_loopback_do_not_start_without_users() -> None:
 
 
 def test_check_says_what_does_not_answer() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = str(probe.getsockname()[1])
+    free = str(free_port())
     code, said = run("--check", "--thrift", free)
     assert (code, f"--thrift {free}: nothing takes connections" in said) == (1, True)
     assert run("--check")[0] == 1

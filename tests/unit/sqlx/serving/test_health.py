@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import socket
 import urllib.error
 import urllib.request
 
 import pytest
 
 from sqlx.serving.health import HealthServer, ask
+from tests.harness.ports import free_port
 
 
 @pytest.fixture
@@ -16,9 +16,7 @@ def down() -> list[str]:
 
 @pytest.fixture
 def port(down: list[str]):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found = int(probe.getsockname()[1])
+    found = free_port()
     server = HealthServer("127.0.0.1", found, lambda: "".join(down))
     yield found
     server.stop()
@@ -47,7 +45,5 @@ def test_there_is_nothing_else(port: int) -> None:
 
 
 def test_nobody_there_is_down() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = int(probe.getsockname()[1])
+    free = free_port()
     assert f"nothing answers at http://127.0.0.1:{free}/health" in ask("127.0.0.1", free)

@@ -8,14 +8,9 @@ import pytest
 
 from sqlx.failures import CommandError
 from sqlx.serving.options import ServeOptions, Tls, check, is_loopback
+from tests.harness.ports import free_port
 
 LOCAL = ServeOptions(host="127.0.0.1", thrift=None, connect=None, warehouse=Path("warehouse"))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
