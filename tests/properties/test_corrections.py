@@ -40,6 +40,11 @@ QUERIES = {
         "SELECT s.v, r.w FROM s LEFT JOIN r AS OF s.ts TOLERANCE INTERVAL 3 MILLISECONDS ON s.k = r.k",
         "SELECT v, CASE WHEN ts - rts <= INTERVAL 3 MILLISECONDS THEN rw END FROM rv",
     ),
+    "reason": (
+        "SELECT s.v, r.w, match_reason FROM s LEFT JOIN r AS OF s.ts TOLERANCE INTERVAL 5 MILLISECONDS WITH REASON"
+        " ON s.k = r.k AND r.w > 1",
+        "SELECT v, CASE WHEN reason IS NULL THEN rw END, reason FROM reasons",
+    ),
     "two": (
         "SELECT s.v, r.w, q.w AS x FROM s LEFT JOIN r AS OF s.ts ON s.k = r.k JOIN q AS OF s.ts ON s.f = q.f",
         "SELECT v, rw, qw FROM qv WHERE qw IS NOT NULL",
@@ -77,6 +82,10 @@ CREATE TABLE q (ts TIMESTAMP, f INT, w INT); CREATE TABLE g (ts TIMESTAMP, w INT
 CREATE VIEW gn AS SELECT * FROM (SELECT w, arg_max(struct_pack(n := name), ts).n AS name FROM g WHERE w IS NOT NULL
   GROUP BY w) WHERE name IS NOT NULL;
 CREATE VIEW rv AS SELECT s.*, r.w AS rw, r.ts AS rts FROM s ASOF LEFT JOIN r ON s.k = r.k AND s.ts >= r.ts;
+CREATE VIEW reasons AS SELECT v, rw, CASE
+  WHEN k IS NULL OR k NOT IN (SELECT k FROM r) THEN 'no_key' WHEN rts IS NULL THEN 'before_first'
+  WHEN rw IS NULL THEN 'tombstone' WHEN ts - rts > INTERVAL 5 MILLISECONDS THEN 'beyond_tolerance'
+  WHEN rw <= 1 THEN 'condition' END AS reason FROM rv;
 CREATE VIEW qv AS SELECT rv.*, q.w AS qw FROM rv ASOF LEFT JOIN q ON rv.f = q.f AND rv.ts >= q.ts;
 """
 KEYS = {"r": "k", "q": "f", "g": "w"}

@@ -119,12 +119,16 @@ class CorrectedJoinLogic(AsOfJoinLogic):
         self._forget()
 
     def _affected(self, key: Key, time: Micros) -> list[_Kept]:
-        """The rows that a version of that time may answer: from it to the next one."""
+        """The rows that a version of that time may answer: from it to the next one; with a key's first, all of it.
+
+        Those before it had no version of the key, and have none before them now (C5).
+        """
         rows, versions = self._by_time.get(key, []), self._store.versions(key)
-        low, high = bisect_left(rows, (time, -1)), len(rows)
-        later = bisect_right(versions.times, time) if versions is not None else 0
-        if versions is not None and later < len(versions.times):
-            high = bisect_left(rows, (versions.times[later] + 1, -1))
+        times = versions.times if versions is not None else []
+        low, high = bisect_left(rows, (time, -1)) if times else 0, len(rows)
+        later = bisect_right(times, time)
+        if later < len(times):
+            high = bisect_left(rows, (times[later] + 1, -1))
         return [self._kept[number] for _, number in rows[low:high]]
 
     def _result(self, row: Row) -> tuple[Any, ...] | None:

@@ -45,6 +45,8 @@ def correct_put(
 ) -> tuple[int, int]:  # fmt: skip
     """Put a version, and give what it answers otherwise than before anew: rows from its time to the next version's.
 
+    With the first version of a key all its rows are looked at: those before it had none, and are before the first now.
+
     Returns:
         how many rows are given then, and how many versions there are more.
     """
@@ -53,9 +55,10 @@ def correct_put(
     start, end = meta[code, START], meta[code, START] + meta[code, LENGTH]
     low = left_meta[code, START]
     high = low + left_meta[code, LENGTH]
-    low = first_not_before(left_times, last_before(left_times, low, high, time), high, time)
-    if low < high and start < end and times[end - 1] > time:
-        high = first_after(left_times, low, high, times[first_after(times, start, end, time)])
+    if start < end:
+        low = first_not_before(left_times, last_before(left_times, low, high, time), high, time)
+        if low < high and times[end - 1] > time:
+            high = first_after(left_times, low, high, times[first_after(times, start, end, time)])
     for row in range(low, high):
         at = count + row - low
         answer_row(
