@@ -318,11 +318,16 @@ class AsOfJoinBuilder(KeyedJoinBuilder):
         options = {"TOLERANCE": self.clause.tolerance_us, "GRACE PERIOD": self.clause.grace_us}
         missing = " and ".join(name for name, value in options.items() if value is None)
         if missing:
-            span = self.clause.options.get("DIRECTION") or self.clause.time or self.clause.head
             direction = str(self.direction).upper()
             raise BindError(
-                "AS_OF_JOIN.NEEDS_TOLERANCE_AND_GRACE", self.text, span.pair, direction=direction, missing=missing
-            )
+                "AS_OF_JOIN.NEEDS_TOLERANCE_AND_GRACE", self.text, self.direction_span.pair, direction=direction,
+                missing=missing,
+            )  # fmt: skip
+
+    @property
+    def direction_span(self) -> Span:
+        """Where the direction is written."""
+        return self.clause.options.get("DIRECTION") or self.clause.time or self.clause.head
 
 
 def _sort_item(text: str, tokens: tuple[Token, ...]) -> tuple[str, tuple[str, str]]:

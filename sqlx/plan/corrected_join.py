@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, NoReturn
 
-from sqlx.errors import UnsupportedError
+from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context
 from sqlx.plan.keyed_join import Inputs
@@ -53,9 +53,6 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         """
         super().read()
         options, clause = self.clause.options, self.clause
-        if self.direction not in (None, "backward"):
-            span = options.get("DIRECTION") or clause.time or clause.head
-            self._refuse("versions of the past are taken, and no others", span)
         if clause.grace_us is not None:
             self._refuse("results do not wait: they go out at once and are corrected", options["GRACE PERIOD"])
         if clause.known is not None:
@@ -91,6 +88,12 @@ class CorrectedJoinBuilder(AsOfJoinBuilder):
         if self.left is not None:
             return self.left.keys
         return tuple(KeyColumn(frozenset(), label=ROW_OF_STREAM) for _ in range(max(1, len(self.parts.left_keys)) + 1))
+
+    def _check_ahead(self) -> None:
+        """Results do not wait; TOLERANCE says how long a row may still be answered, and is kept."""
+        if self.clause.tolerance_us is None:
+            direction = str(self.direction).upper()
+            raise BindError("AS_OF_JOIN.NEEDS_TOLERANCE", self.text, self.direction_span.pair, direction=direction)
 
     def _check_own(self, written: str) -> None:
         """Of a row whose results are corrected the key and the time stay: they are of the stream's own columns.

@@ -45,6 +45,20 @@ QUERIES = {
         " ON s.k = r.k AND r.w > 1",
         "SELECT v, CASE WHEN reason IS NULL THEN rw END, reason FROM reasons",
     ),
+    "forward": (
+        "SELECT s.v, r.w, match_reason FROM s LEFT JOIN r AS OF s.ts EXCLUSIVE DIRECTION FORWARD"
+        " TOLERANCE INTERVAL 3 MILLISECONDS WITH REASON ON s.k = r.k",
+        "SELECT v, CASE WHEN reason IS NULL THEN rw END, reason FROM ahead",
+    ),
+    "nearest": (
+        "SELECT s.v, r.w FROM s JOIN r AS OF s.ts DIRECTION NEAREST TOLERANCE INTERVAL 2 MILLISECONDS ON s.k = r.k",
+        "SELECT v, rw FROM nearest WHERE rw IS NOT NULL",
+    ),
+    "ahead_after_another": (
+        "SELECT s.v, q.w, r.w AS x FROM s LEFT JOIN q AS OF s.ts ON s.f = q.f"
+        " LEFT JOIN r AS OF s.ts DIRECTION NEAREST TOLERANCE INTERVAL 2 MILLISECONDS ON s.k = r.k",
+        "SELECT n.v, q.w, n.rw FROM nearest n ASOF LEFT JOIN q ON n.f = q.f AND n.ts >= q.ts",
+    ),
     "two": (
         "SELECT s.v, r.w, q.w AS x FROM s LEFT JOIN r AS OF s.ts ON s.k = r.k JOIN q AS OF s.ts ON s.f = q.f",
         "SELECT v, rw, qw FROM qv WHERE qw IS NOT NULL",
@@ -86,6 +100,13 @@ CREATE VIEW reasons AS SELECT v, rw, CASE
   WHEN k IS NULL OR k NOT IN (SELECT k FROM r) THEN 'no_key' WHEN rts IS NULL THEN 'before_first'
   WHEN rw IS NULL THEN 'tombstone' WHEN ts - rts > INTERVAL 5 MILLISECONDS THEN 'beyond_tolerance'
   WHEN rw <= 1 THEN 'condition' END AS reason FROM rv;
+CREATE VIEW ahead AS SELECT v, r.w AS rw, CASE
+  WHEN s.k IS NULL OR s.k NOT IN (SELECT k FROM r) THEN 'no_key' WHEN r.ts IS NULL THEN 'after_last'
+  WHEN r.w IS NULL THEN 'tombstone' WHEN r.ts - s.ts > INTERVAL 3 MILLISECONDS THEN 'beyond_tolerance' END AS reason
+  FROM s ASOF LEFT JOIN r ON s.k = r.k AND s.ts < r.ts;
+CREATE VIEW nearest AS SELECT s.*, (SELECT CASE WHEN distance <= 2000 THEN w END FROM (
+  SELECT w, abs(epoch_us(r.ts) - epoch_us(s.ts)) AS distance, r.ts FROM r WHERE r.k = s.k
+  ORDER BY distance, r.ts LIMIT 1)) AS rw FROM s;
 CREATE VIEW qv AS SELECT rv.*, q.w AS qw FROM rv ASOF LEFT JOIN q ON rv.f = q.f AND rv.ts >= q.ts;
 """
 KEYS = {"r": "k", "q": "f", "g": "w"}
@@ -151,3 +172,29 @@ def check(name: str, arrived: list[Record], restarts: set[int]) -> None:
 @given(arrived=records(), restarts=st.sets(st.integers(0, 30), max_size=2))
 def test_any_order_of_arrival_adds_up_to_the_answer(name: str, arrived: list[Record], restarts: set[int]) -> None:
     check(name, arrived, restarts)
+
+
+@given(
+    arrived=records(),
+    restarts=st.sets(st.integers(0, 30), max_size=2),
+    options=st.sampled_from(
+        ["", "EXCLUSIVE", "TOLERANCE {}", "DIRECTION FORWARD TOLERANCE {}", "DIRECTION NEAREST TOLERANCE {}"]
+    ),
+    kind=st.sampled_from(["", "LEFT"]),
+    limits_ms=st.tuples(st.integers(0, 6), st.integers(0, 4)),
+)
+def test_what_is_taken_back_was_given_whatever_the_retention_drops(
+    arrived: list[Record], restarts: set[int], options: str, kind: str, limits_ms: tuple[int, int]
+) -> None:
+    retention, tolerance = (f"INTERVAL {limit} MILLISECONDS" for limit in limits_ms)
+    definitions = DEFINITIONS.replace("INTERVAL 1 DAY", retention)
+    driver = ReplayDriver(
+        f"{definitions}SELECT s.v, r.w, match_reason FROM s {kind} JOIN r AS OF s.ts {options.format(tolerance)}"
+        " WITH REASON ON s.k = r.k EMIT CORRECTIONS"
+    )
+    changes = []
+    for number, (table, row) in enumerate(arrived):
+        if number in restarts:
+            driver.restart()
+        changes += driver.push([(table, row)])
+    summed(changes)

@@ -78,21 +78,24 @@ def read(table: pa.Table, config: AsOfJoinConfig) -> list[Update]:
     rows=ROWS,
     cuts=st.lists(st.integers(0, 20), max_size=4),
     join=st.sampled_from(["inner", "left"]),
+    direction=st.sampled_from(["backward", "forward", "nearest"]),
     flags=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     limits=st.tuples(*[st.none() | st.integers(0, 12)] * 3),
     restarts=st.sampled_from(["", "snapshot", "deltas"]),
 )
 @example(
     rows=[("R", "p", 1, 0, True, 0), ("L", "p", 5, 1, True, 0), ("R", "p", 3, 1, True, 0), ("R", "p", 2, 2, True, 0)],
-    cuts=[2], join="left", flags=(False, False, False), limits=(None, None, None), restarts="snapshot",
+    cuts=[2], join="left", direction="backward", flags=(False, False, False), limits=(None, None, None),
+    restarts="snapshot",
 )  # fmt: skip
 def test_a_corrected_join_answers_as_its_logic_does(
-    rows: list[Any], cuts: list[int], join: str, flags: Any, limits: Any, restarts: str
+    rows: list[Any], cuts: list[int], join: str, direction: str, flags: Any, limits: Any, restarts: str
 ) -> None:
     (reason, ties, exclusive), (retention, tolerance, future) = flags, limits
+    tolerance = 5 if tolerance is None and direction != "backward" else tolerance
     config = make_config(
-        join, reason=reason, ties=ties, exclusive=exclusive, retention_us=retention, tolerance_us=tolerance,
-        left_max_future_us=future,
+        join, direction=direction, reason=reason, ties=ties, exclusive=exclusive, retention_us=retention,
+        tolerance_us=tolerance, left_max_future_us=future,
     )  # fmt: skip
     logic, stream = CorrectedJoinLogic(config), CorrectedJoinStream(config, schema_of(config), 1)
     deltas: list[Any] = []

@@ -57,9 +57,8 @@ class AsOfJoinLogic:
         Raises:
             OperatorError: `OPERATOR.NEEDS_GRACE`, FORWARD or NEAREST without both tolerance and grace (C6).
         """
-        waits = config.grace_us is not None and config.tolerance_us is not None
-        if config.direction != "backward" and not waits:
-            raise OperatorError.needs_grace(config.direction)
+        if config.direction != "backward":
+            self._check_ahead(config)
         self.config = config
         self.metrics = Metrics()
         self._direction = DIRECTIONS[config.direction]
@@ -68,6 +67,11 @@ class AsOfJoinLogic:
         self._buffer = TimeOrderedBuffer()
         self._stream_time = StreamTime()  # of accepted left rows (7.2); the store has its own
         self._emission = Emission()
+
+    def _check_ahead(self, config: AsOfJoinConfig) -> None:
+        """What looks ahead has to say how far, and how long it waits."""
+        if config.grace_us is None or config.tolerance_us is None:
+            raise OperatorError.needs_grace(config.direction)
 
     def on_batch(self, rows: Sequence[Row]) -> Emission:
         """Take rows of both sides in arrival order."""
@@ -189,12 +193,12 @@ class AsOfJoinLogic:
         versions = self._store.versions(canonical_key(row.key))
         if versions is not None and self.config.has_known:
             versions = _known_at(versions, row.sequence)
-        return self._pick(row.time, Versions() if versions is None else versions)
+        return self._pick(row.time, Versions() if versions is None else versions, self._store.history_retention_us)
 
-    def _pick(self, as_of: Micros, versions: Versions) -> tuple[Any, int]:
-        """The picked version's value and the match_outcome on it."""
+    def _pick(self, as_of: Micros, versions: Versions, retention_us: Micros | None) -> tuple[Any, int]:
+        """The picked version's value and the match_outcome on it; None is all history."""
         times, now, config = versions.times, _now(self._store.stream_time), self.config
-        retention = limit(config.retention_us)
+        retention = limit(retention_us)
         place = kernel.look_up(times, (), 0, len(times), as_of, now, retention, self._direction, config.exclusive)
         if place < 0:
             return None, -place

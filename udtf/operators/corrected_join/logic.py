@@ -13,11 +13,14 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udtf import rules
+from udtf.errors import OperatorError
 from udtf.logic import Emission
 from udtf.operators.as_of_join import rules as kernel
 from udtf.operators.as_of_join.logic import AsOfJoinLogic, answer
 from udtf.record import Key, Row, Update, canonical_key
+from udtf.rules import FARTHEST, UNSET
 from udtf.state.snapshot import seal, unseal
+from udtf.state.versioned import VersionedStore, Versions
 from udtf.time import Micros
 
 if TYPE_CHECKING:
@@ -53,7 +56,10 @@ class CorrectedJoinLogic(AsOfJoinLogic):
     """The AS OF join record by record, with corrections.
 
     Args:
-        config: of the join: backward, without grace and without KNOWN AS OF.
+        config: of the join: without grace and without KNOWN AS OF; one that looks ahead has a tolerance.
+
+    Raises:
+        OperatorError: `OPERATOR.INVALID_OPTION`, FORWARD or NEAREST without a tolerance.
     """
 
     def __init__(self, config: AsOfJoinConfig) -> None:
@@ -103,6 +109,14 @@ class CorrectedJoinLogic(AsOfJoinLogic):
         """How many left rows are kept."""
         return len(self._kept)
 
+    def _check_ahead(self, config: AsOfJoinConfig) -> None:
+        """Results do not wait; but how long a row may still be answered must be known."""
+        if config.tolerance_us is None:
+            raise OperatorError.invalid_option("tolerance_us", None, f"a number where it looks {config.direction}")
+
+    def _new_store(self) -> VersionedStore:
+        return VersionedStore(history_us(self.config), keep_tombstones=True)
+
     # versions
 
     def _put(self, row: Row) -> None:
@@ -119,20 +133,28 @@ class CorrectedJoinLogic(AsOfJoinLogic):
         self._forget()
 
     def _affected(self, key: Key, time: Micros) -> list[_Kept]:
-        """The rows that a version of that time may answer: from it to the next one; with a key's first, all of it.
+        """The rows that a version of that time may answer: from it to the next one, ahead from the one before to it.
 
-        Those before it had no version of the key, and have none before them now (C5).
+        With a key's first version it is all of them: they had no version, and have none on their side now (C5).
         """
         rows, versions = self._by_time.get(key, []), self._store.versions(key)
-        times = versions.times if versions is not None else []
-        low, high = bisect_left(rows, (time, -1)) if times else 0, len(rows)
-        later = bisect_right(times, time)
-        if later < len(times):
-            high = bisect_left(rows, (times[later] + 1, -1))
+        if versions is None or not versions.times:
+            return [self._kept[number] for _, number in rows]
+        first = last = time
+        if self._direction != kernel.BACKWARD:
+            earlier = bisect_left(versions.times, time) - 1
+            first = versions.times[earlier] if earlier >= 0 else UNSET
+        if self._direction != kernel.FORWARD:
+            later = bisect_right(versions.times, time)
+            last = versions.times[later] if later < len(versions.times) else FARTHEST
+        low, high = bisect_left(rows, (first, -1)), bisect_left(rows, (last + 1, -1))
         return [self._kept[number] for _, number in rows[low:high]]
 
     def _result(self, row: Row) -> tuple[Any, ...] | None:
-        return answer(self.config, row, *self._found(row))
+        """What a row that is kept shows: of what may answer it, nothing has been dropped."""
+        assert row.time is not None, "it is kept"
+        versions = self._store.versions(canonical_key(row.key))
+        return answer(self.config, row, *self._pick(row.time, Versions() if versions is None else versions, None))
 
     def _forget(self) -> None:
         """Rows that no version can come for any more."""
@@ -212,6 +234,16 @@ class CorrectedJoinLogic(AsOfJoinLogic):
     def _update(self, key: Key, row: Row, old: tuple[Any, ...] | None, new: tuple[Any, ...] | None) -> None:
         if old is not None or new is not None:
             self._emission.updates.append(Update(key, row.event_time, old, new))
+
+
+def history_us(config: AsOfJoinConfig) -> Micros | None:
+    """How far behind stream time rows may still be corrected, None for ever: their versions are kept as long.
+
+    A version is refused when it is older than the retention. One that is not may answer rows that look ahead to it.
+    """
+    if config.retention_us is None or config.direction == "backward":
+        return config.retention_us
+    return config.retention_us + (config.tolerance_us or 0)
 
 
 def _differs(old: tuple[Any, ...] | None, new: tuple[Any, ...] | None) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from udtf.operators.as_of_join.loops import CELL, LENGTH, START, TIME, last_before, put_version, reason_of
-from udtf.operators.as_of_join.rules import BACKWARD, MATCH, first_after, first_not_before, look_up
-from udtf.rules import is_behind
+from udtf.operators.as_of_join.rules import BACKWARD, FORWARD, MATCH, first_after, first_not_before, look_up
+from udtf.rules import UNSET, horizon, is_behind
 
 #: Columns of what is given out: the place among the rows of both sides of the row that caused it, the left row, and
 #: before and now the reason (NOTHING: not answered yet) and the payload row of the version.
@@ -27,43 +27,73 @@ ASKED: Final = 0
 PUT: Final = 1
 VERSIONS: Final = 2
 
+_ALL: Final = -1  # of the history: what may answer a row that is kept has not been dropped
+
 
 def answer_row(
-    versions: Any, times: Any, no_tree: Any, low: int, high: int, as_of: Any, now: Any, retention: Any, tolerance: Any,
-    exclusive: bool, given: Any, row: int, column: int,
+    versions: Any, times: Any, no_tree: Any, low: int, high: int, as_of: Any, now: Any, history: Any, tolerance: Any,
+    direction: int, exclusive: bool, given: Any, row: int, column: int,
 ) -> None:  # fmt: skip
     """Write the reason and the payload row that answer a time, from the versions in [low, high)."""
-    place = look_up(times, no_tree, low, high, as_of, now, retention, BACKWARD, exclusive)
+    place = look_up(times, no_tree, low, high, as_of, now, history, direction, exclusive)
     reason = reason_of(versions, place, as_of, tolerance)
     given[row, column] = reason
     given[row, column + 1] = versions[place, CELL] >> 2 if reason == MATCH else NOTHING
 
 
-def correct_put(
-    put: int, codes: Any, coming: Any, places: Any, nows: Any, meta: Any, versions: Any, left_meta: Any, left: Any,
-    no_tree: Any, retention: Any, tolerance: Any, exclusive: bool, given: Any, count: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Put a version, and give what it answers otherwise than before anew: rows from its time to the next version's.
+def first_affected(
+    times: Any, start: int, end: int, left_times: Any, low: int, high: int, time: Any, direction: int
+) -> int:
+    """The first left row in [low, high) that a version of that time may answer, of a key with versions [start, end)."""
+    first = time
+    if direction != BACKWARD:
+        earlier = first_not_before(times, start, end, time) - 1
+        if earlier < start:
+            return low
+        first = times[earlier]
+    return first_not_before(left_times, last_before(left_times, low, high, first), high, first)
 
-    With the first version of a key all its rows are looked at: those before it had none, and are before the first now.
+
+def end_of_affected(
+    times: Any, start: int, end: int, left_times: Any, low: int, high: int, time: Any, direction: int
+) -> int:
+    """The first left row in [low, high] after those that a version of that time may answer."""
+    last = time
+    if direction != FORWARD:
+        if times[end - 1] <= time:
+            return high
+        last = times[first_after(times, start, end, time)]
+    return first_after(left_times, low, high, last)
+
+
+def correct_put(
+    put: int, codes: Any, coming: Any, places: Any, befores: Any, meta: Any, versions: Any, left_meta: Any, left: Any,
+    no_tree: Any, history: Any, tolerance: Any, direction: int, exclusive: bool, given: Any, count: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Put a version, and give what it answers otherwise than before anew.
+
+    These are rows from its time to the next version's, ahead from the one before to it. With the first version of a key
+    all its rows are looked at: they had none, and have none on their side now. Rows that were settled before it came
+    may still be there.
 
     Returns:
         how many rows are given then, and how many versions there are more.
     """
-    code, time, now = codes[put], coming[put, TIME], nows[put]
+    code, time, before = codes[put], coming[put, TIME], befores[put]
     times, left_times = versions[:, TIME], left[:, TIME]
     start, end = meta[code, START], meta[code, START] + meta[code, LENGTH]
     low = left_meta[code, START]
     high = low + left_meta[code, LENGTH]
+    if history >= 0 and before != UNSET:
+        low = first_not_before(left_times, low, high, horizon(before, history))
     if start < end:
-        low = first_not_before(left_times, last_before(left_times, low, high, time), high, time)
-        if low < high and times[end - 1] > time:
-            high = first_after(left_times, low, high, times[first_after(times, start, end, time)])
+        low = first_affected(times, start, end, left_times, low, high, time, direction)
+        high = end_of_affected(times, start, end, left_times, low, high, time, direction)
     for row in range(low, high):
         at = count + row - low
         answer_row(
-            versions, times, no_tree, start, end, left_times[row], now, retention, tolerance, exclusive, given, at,
-            OLD_REASON,
+            versions, times, no_tree, start, end, left_times[row], before, _ALL, tolerance, direction, exclusive, given,
+            at, OLD_REASON,
         )  # fmt: skip
     more = put_version(meta, versions, times, code, coming, put, False)
     end = start + meta[code, LENGTH]
@@ -71,8 +101,8 @@ def correct_put(
     for row in range(low, high):
         at = first + row - low
         answer_row(
-            versions, times, no_tree, start, end, left_times[row], now, retention, tolerance, exclusive, given, at,
-            NEW_REASON,
+            versions, times, no_tree, start, end, left_times[row], before, _ALL, tolerance, direction, exclusive, given,
+            at, NEW_REASON,
         )  # fmt: skip
         if given[at, OLD_REASON] == given[at, NEW_REASON] and given[at, OLD] == given[at, NEW]:
             continue
@@ -85,14 +115,14 @@ def correct_put(
 
 
 def correct_stream(
-    codes: Any, coming: Any, places: Any, put_nows: Any, ask_codes: Any, asking: Any, ask_places: Any, ask_nows: Any,
-    ask_reasons: Any, meta: Any, versions: Any, left_meta: Any, left: Any, no_tree: Any, retention: Any, tolerance: Any,
-    exclusive: bool, done: Any, given: Any, stays: Any,
+    codes: Any, coming: Any, places: Any, befores: Any, ask_codes: Any, asking: Any, ask_places: Any, ask_nows: Any,
+    ask_reasons: Any, meta: Any, versions: Any, left_meta: Any, left: Any, no_tree: Any, history: Any, tolerance: Any,
+    direction: int, exclusive: bool, done: Any, given: Any, stays: Any,
 ) -> int:  # fmt: skip
     """Put versions and answer left rows as in the order of arrival, key by key; goes on from what is `done`.
 
     Versions and left rows come by code (-1 is none), then by arrival. Of versions there are their pool rows, their
-    places among the rows of both sides, and stream time after each; of left rows the same with stream time when each
+    places among the rows of both sides, and stream time before each; of left rows the same with stream time when each
     came, and the reason where it is settled, else MATCH. `done` says how many left rows are asked, how many versions
     are put, and how many of these there are more; `given` gets what is given out, key by key, `stays` which left rows
     are kept. Returns how many rows are given; where `done` is not all, `given` was too short: call again with another.
@@ -108,8 +138,8 @@ def correct_stream(
             if count + left_meta[codes[put], LENGTH] > len(given):
                 return count
             count, more = correct_put(
-                put, codes, coming, places, put_nows, meta, versions, left_meta, left, no_tree, retention, tolerance,
-                exclusive, given, count,
+                put, codes, coming, places, befores, meta, versions, left_meta, left, no_tree, history, tolerance,
+                direction, exclusive, given, count,
             )  # fmt: skip
             done[VERSIONS] += more
             done[PUT] += 1
@@ -128,10 +158,10 @@ def correct_stream(
             start, end = meta[code, START], meta[code, START] + meta[code, LENGTH]
             low = last_before(times, start, end, time)
             answer_row(
-                versions, times, no_tree, low, end, time, ask_nows[ask], retention, tolerance, exclusive, given, count,
-                NEW_REASON,
+                versions, times, no_tree, low, end, time, ask_nows[ask], history, tolerance, direction, exclusive,
+                given, count, NEW_REASON,
             )  # fmt: skip
-            if not is_behind(time, ask_nows[ask], retention):
+            if not is_behind(time, ask_nows[ask], history):
                 put_version(left_meta, left, left_times, code, asking, ask, True)
                 stays[ask] = True
         count += 1

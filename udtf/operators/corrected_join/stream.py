@@ -8,6 +8,7 @@ Source: see the logic; docs/design/20261123_corrections.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from udtf.numba_cache import compiled, inlined
 from udtf.operators.as_of_join import compiled as version_loops
 from udtf.operators.as_of_join import loops as as_of_loops
 from udtf.operators.as_of_join import rules as kernel
+from udtf.operators.as_of_join.config import DIRECTIONS
 from udtf.operators.as_of_join.loops import CELL, LENGTH, TIME
 from udtf.operators.as_of_join.stream import (
     NO_TREE,
@@ -43,6 +45,7 @@ from udtf.operators.as_of_join.stream import (
     zero_grown,
 )
 from udtf.operators.corrected_join import loops
+from udtf.operators.corrected_join.logic import history_us
 from udtf.operators.corrected_join.loops import (
     ASKED,
     CAUSE,
@@ -67,6 +70,8 @@ if TYPE_CHECKING:
     from udtf.operators.as_of_join.config import AsOfJoinConfig
 
 inlined(loops.answer_row)
+inlined(loops.first_affected)
+inlined(loops.end_of_affected)
 inlined(loops.correct_put)
 _correct = compiled(loops.correct_stream, kernel, as_of_loops, loops)
 
@@ -190,6 +195,7 @@ class CorrectedJoinStream:
     def __init__(self, config: AsOfJoinConfig, schema: pa.Schema, kept: int) -> None:
         """Start without state."""
         self.config, self._schema, self._kept = config, schema, kept
+        self._history_us = history_us(config)
         self._versions: StreamVersions | None = None  # types are known with the first rows
         self._left: LeftRows | None = None
         self._left_time = self._right_time = UNSET
@@ -246,14 +252,14 @@ class CorrectedJoinStream:
     @property
     def _horizon(self) -> int:
         """Left rows before it are never corrected, microseconds."""
-        retention_us = self.config.retention_us
-        if retention_us is None or self._right_time == UNSET:
+        if self._history_us is None or self._right_time == UNSET:
             return UNSET
-        return int(rules.horizon(self._right_time, limit(retention_us)))
+        return int(rules.horizon(self._right_time, limit(self._history_us)))
 
     def _state(self, versions: pa.Schema, left: pa.Schema) -> tuple[StreamVersions, LeftRows]:
         if self._versions is None or self._left is None:
-            self._versions, self._left = StreamVersions(self.config, versions), LeftRows(left, self.config.n_keys)
+            longer = replace(self.config, retention_us=self._history_us)
+            self._versions, self._left = StreamVersions(longer, versions), LeftRows(left, self.config.n_keys)
         return self._versions, self._left
 
     def _numbers(self) -> dict[str, int | None]:
@@ -276,16 +282,17 @@ class CorrectedJoinStream:
         cells = np.arange(len(order)) + kept.rows.append(left.answered)
         asking = np.stack([left.times[left.rows], cells], axis=1)[order]
         places = [np.flatnonzero(sides == side) for side in (0, 1)]
-        nows = np.concatenate([[self._right_time], right.clock])[puts_before(sides, right.is_accepted)]
+        clock = np.concatenate([[self._right_time], right.clock])  # before each version, and after the last
+        nows = clock[puts_before(sides, right.is_accepted)]
         stays, done = np.zeros(len(order), np.bool_), np.zeros(3, np.int64)
         parts, room = [], len(order) + 2 * len(put_codes) + 64
         while done[ASKED] < len(order) or done[PUT] < len(put_codes):
             given = np.empty((room, GIVEN_WIDTH), np.int64)
             count = _correct(
-                put_codes, coming, places[1][right.is_accepted][arrivals], right.clock[arrivals], codes[order], asking,
+                put_codes, coming, places[1][right.is_accepted][arrivals], clock[arrivals], codes[order], asking,
                 places[0][left.rows][order], nows[left.rows][order], left.reasons[order], versions.meta, versions.pool,
-                kept.meta, kept.pool, NO_TREE, limit(config.retention_us), limit(config.tolerance_us),
-                config.exclusive, done, given, stays,
+                kept.meta, kept.pool, NO_TREE, limit(self._history_us), limit(config.tolerance_us),
+                DIRECTIONS[config.direction], config.exclusive, done, given, stays,
             )  # fmt: skip
             parts.append(given[:count])
             room = 2 * room if count else max(2 * room, int(kept.meta[:, LENGTH].max(initial=0)))
