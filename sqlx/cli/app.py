@@ -15,10 +15,10 @@ from sqlx.cli.connectors import connectors
 from sqlx.cli.dbt import SETTINGS, dbt
 from sqlx.cli.doctor import doctor
 from sqlx.cli.options import Master, Warehouse
-from sqlx.cli.output import complain, out, reported
+from sqlx.cli.output import complain, note, out, reported
 from sqlx.cli.pack import pack
 from sqlx.cli.pipelines import pipelines
-from sqlx.cli.scripts import Script, carrying_out_definitions, holds_query, read_scripts, run_scripts, split
+from sqlx.cli.scripts import Script, carrying_out_definitions, explained_query, read_scripts, run_scripts, split
 from sqlx.cli.serve import serve
 from sqlx.cli.start import started
 from sqlx.cli.warm import warm
@@ -159,9 +159,13 @@ def explain(
     with started(warehouse, remote=remote) as spark:
         from sqlx.sessions.session import explain as explained
 
+        found = False
         for statement in carrying_out_definitions(spark, scripts):
-            if holds_query(statement.text):
-                out.print(explained(spark, statement.text), soft_wrap=True)
+            if query := explained_query(statement.text):
+                out.print(explained(spark, query), soft_wrap=True)
+                found = True
+        if not found:
+            note("There is no query to explain.")
 
 
 @app.command()

@@ -213,6 +213,18 @@ def holds_query(text: str) -> bool:
     return is_query(text) or (around and bool({"SELECT", "FROM"} & set(words)))
 
 
+def explained_query(text: str) -> str:
+    """What there is to explain of a statement: itself where it holds a query, or the query of EXPLAIN TEMPORAL.
+
+    >>> explained_query("EXPLAIN TEMPORAL SELECT 1"), explained_query("SELECT 1"), explained_query("SHOW TABLES")
+    ('SELECT 1', 'SELECT 1', '')
+    """
+    words = text.split(None, 2)
+    if [word.upper() for word in words[:2]] == ["EXPLAIN", "TEMPORAL"]:
+        return words[2] if len(words) > 2 else ""
+    return text if holds_query(text) else ""
+
+
 def is_definition(text: str) -> bool:
     """Whether a statement only says what names mean: views, our definitions, functions, settings.
 

@@ -129,6 +129,14 @@ def test_explain_shows_stages_and_runs_definitions_only(tmp_path: Path, spark: S
     assert not spark.catalog.tableExists("cli_must_not_exist")
 
 
+def test_explain_takes_the_query_of_explain_temporal_and_says_where_there_is_none(tmp_path: Path) -> None:
+    code, stdout, stderr = invoke("explain", script(tmp_path, f"{DEFINITIONS}EXPLAIN TEMPORAL\n{JOIN};"))
+    assert code == 0, stderr
+    assert stdout.count("AS OF join (left) with the versions of") == 1
+    code, stdout, stderr = invoke("explain", "-e", "SHOW TABLES")
+    assert (code, stdout, stderr) == (0, "", "There is no query to explain.\n")
+
+
 @since((4, 1), "table functions that read Arrow batches")
 def test_compile_prints_a_script_that_spark_runs_without_our_parser(tmp_path: Path, spark: SparkSession) -> None:
     code, stdout, stderr = invoke("compile", script(tmp_path, f"{DEFINITIONS}{JOIN} ORDER BY o.id"))
