@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from catalog.entries import Column
 from sqlx.bind.spark_errors import meant
-from sqlx.errors import TemporalSqlError
+from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.nodes import Aggregation, AsOfJoin, Deduplicate, Fragment, Plan
 from sqlx.plan.operators import function_of
 from sqlx.sessions.session import statements_of
 from sqlx.sessions.statements import SessionStatements, may_be_ours
 from sqlx.spark.aggregates import call_of
-from sqlx.sql.definitions import parse_definition
-from sqlx.sql.tokens import statement_spans
+from sqlx.sql.definitions import parse_definition, parse_streaming
+from sqlx.sql.parser import scan
+from sqlx.sql.tokens import Span, statement_spans, tokenize
+from sqlx.sql.verification import parse_verification
 from udtf.spark.functions import SHARED, SIDE
 from udtf.spark.tasks import task_sql
 
@@ -71,6 +73,8 @@ def _moved(time: str, by_us: int, is_local: bool) -> str:
 
 
 _TASKS = 16
+#: How the heads of statements end that plain Spark SQL has no form for.
+_LAST_OF_HEAD = frozenset({"TEMPORAL", "STREAM", "TABLE", "QUERY", "QUERIES"})
 
 
 def compile_text(spark: SparkSession, text: str) -> str:
@@ -81,7 +85,7 @@ def compile_text(spark: SparkSession, text: str) -> str:
         text: one or more statements; those of Spark's come back as they were written.
 
     Raises:
-        TemporalSqlError: a temporal statement is wrong.
+        TemporalSqlError: a temporal statement is wrong, or has no form in plain Spark SQL (`UNSUPPORTED.COMPILE`).
         ParseException: a statement is neither ours nor taken by Spark's parser.
     """
     statements = statements_of(spark)
@@ -90,6 +94,7 @@ def compile_text(spark: SparkSession, text: str) -> str:
 
 
 def _statement(statements: SessionStatements, text: str) -> str:
+    _check_has_form(text)
     if not may_be_ours(text):
         refusal = statements.engine.refusal(text)
         near = None if refusal is None else meant(refusal, text)
@@ -101,7 +106,25 @@ def _statement(statements: SessionStatements, text: str) -> str:
         lowered = statements.lower_definition(text, definition)
         return ";\n".join([*lowered.prepare, lowered.final])
     plan = statements.taken_plan(text, portable=True)
+    if plan.streaming:
+        live = next((relation.span for relation in scan(text).relations() if relation.stream), Span(0, len(text)))
+        raise UnsupportedError("UNSUPPORTED.COMPILE", text, live.pair, what=live.of(text))
     return plan_text(plan) if plan.operators() else plan.root.sql
+
+
+def _check_has_form(text: str) -> None:
+    """What is about running queries, or about a query and not one, is nothing that plain Spark SQL could say.
+
+    Raises:
+        TemporalParseError: it begins like such a statement, but does not follow the grammar.
+        UnsupportedError: `UNSUPPORTED.COMPILE`.
+    """
+    tokens = tokenize(text)
+    explains = [token.word for token in tokens[:2]] == ["EXPLAIN", "TEMPORAL"]
+    if explains or parse_streaming(text, tokens) is not None or parse_verification(text, tokens) is not None:
+        last = next(token for token in tokens if token.word in _LAST_OF_HEAD)
+        head = Span(tokens[0].start, last.end)
+        raise UnsupportedError("UNSUPPORTED.COMPILE", text, head.pair, what=head.of(text))
 
 
 def plan_text(plan: Plan) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
+from sqlx.errors import UnsupportedError
 from sqlx.sessions.compile_text import compile_text
 from tests.harness.refusals import check_refusals
 
@@ -43,3 +44,25 @@ def test_near_misses_say_what_to_write(spark: SparkSession, golden: Callable[[Pa
 def test_what_is_no_sql_is_not_compiled(spark: SparkSession, text: str) -> None:
     with pytest.raises(PySparkException, match=r"\^\^\^"):
         compile_text(spark, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("SELECT 1 FROM STREAM compile_clicks c", "STREAM compile_clicks c"),
+        ("CREATE OR REPLACE STREAMING TABLE x AS SELECT 1", "CREATE OR REPLACE STREAMING TABLE"),
+        ("EXPLAIN TEMPORAL SELECT 1", "EXPLAIN TEMPORAL"),
+        ("VERIFY BATCH = STREAM SELECT 1", "VERIFY BATCH = STREAM"),
+        ("SHOW STREAMING QUERIES;", "SHOW STREAMING QUERIES"),
+        ("STOP STREAMING QUERY x", "STOP STREAMING QUERY"),
+    ],
+)
+def test_what_plain_sql_has_no_form_for_is_not_compiled(spark: SparkSession, text: str, what: str) -> None:
+    spark.sql("CREATE TEMPORARY STREAM compile_clicks (id INT, ts TIMESTAMP) TIMESTAMP BY ts")
+    try:
+        with pytest.raises(UnsupportedError) as refused:
+            compile_text(spark, text)
+    finally:
+        spark.sql("DROP STREAM compile_clicks")
+    assert refused.value.condition == "UNSUPPORTED.COMPILE"
+    assert f"no form for `{what}`" in str(refused.value)
