@@ -179,7 +179,13 @@ class AsOfReader:
         """Whether a word of ours is where an alias could: it is none unless the condition follows it."""
         bound = cursor.word() in ("INCLUSIVE", "EXCLUSIVE")
         option = cursor.word() in ("DIRECTION", "TOLERANCE", "GRACE")
-        return bound or (option and cursor.word(1) not in ("ON", "USING"))
+        return bound or cursor.at("IDLE", "TIMEOUT") or (option and cursor.word(1) not in ("ON", "USING"))
+
+    def travels_on(self, cursor: Cursor, relation: Relation) -> bool:
+        """Whether a word of ours follows ``FOR SYSTEM_TIME AS OF l.ts``, where an alias could."""
+        if relation.travel_time is None or not self._goes_on(cursor):
+            return False
+        return names_a_column(self.reader.tokens, *self._indexes(relation.travel_time))
 
     def _as_of_time(self, cursor: Cursor, clause: AsOfClause) -> None:
         start = cursor.index
@@ -457,7 +463,8 @@ class FromReader:
         found = self._body(cursor, level, stream)
         found.stream, found.lateral = stream, lateral
         self._extensions(cursor, found)
-        self.name(cursor, found)
+        if not self.as_of.travels_on(cursor, found):
+            self.name(cursor, found)
         found.span = cursor.span_from(start)
         return self.deduplicate.wrapped(cursor, found, start, level)
 

@@ -57,6 +57,7 @@ OPTIONS = {
     "DIRECTION BACKWARD": ("DIRECTION", "direction", "backward"),
     "direction nearest": ("DIRECTION", "direction", "nearest"),
     "GRACE PERIOD INTERVAL '5' MINUTES": ("GRACE PERIOD", "grace_us", 300_000_000),
+    "IDLE TIMEOUT INTERVAL 5 SECONDS": ("IDLE TIMEOUT", "idle_us", 5_000_000),
     "GRACE INTERVAL 5 MINUTES": ("GRACE PERIOD", "grace_us", 300_000_000),
     "WITH REASON": ("WITH REASON", "reason", "match_reason"),
     "WITH REASON AS `why not`": ("WITH REASON", "reason", "why not"),
@@ -68,8 +69,11 @@ OPTIONS = {
 @pytest.mark.parametrize(
     "place", ["{} ON o.k = r.k", "ON o.k = r.k {}", "USING (k) {} WHERE 1 = 1", "USING (k) {} JOIN b ON 1 = 1"]
 )
-def test_every_option_is_read_before_and_behind_the_condition(option: str, place: str) -> None:
-    text = f"SELECT * FROM o JOIN r AS OF o.ts {place.format(option)}"
+@pytest.mark.parametrize(
+    "join", ["r AS OF o.ts", "r FOR SYSTEM_TIME AS OF o.ts", "r FOR SYSTEM_TIME AS OF o.ts INCLUSIVE"]
+)
+def test_every_option_is_read_before_and_behind_the_condition(option: str, place: str, join: str) -> None:
+    text = f"SELECT * FROM o JOIN {join} {place.format(option)}"
     clause = scan(text).blocks[0].items[0].joins[0].as_of
     assert clause is not None
     name, attribute, value = OPTIONS[option]
