@@ -832,7 +832,7 @@ class Scanner:
                 self.reader.deduplicate.piped(cursor, items[0], level)
                 self.reader.piped(cursor, items[0], level)
         tail = self._until(cursor, level, _SET_WORDS)
-        if pipe:
+        if "|>" in self.text:
             self.reader.as_of.check_pipes(tail)
         level.blocks.append(Block(cursor.span_from(start), select, items, tail, level, pipe))
 
