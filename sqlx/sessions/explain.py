@@ -396,10 +396,10 @@ def as_of_join(node: AsOfJoin, shown: Shown) -> Explained:
 def corrected_join(node: CorrectedJoin, shown: Shown) -> Explained:
     """An AS OF join with corrections: until when a result may change."""
     found = as_of_join(node, shown)
-    config = node.config
-    ahead = "" if config.direction == "backward" else " and the tolerance"
-    until = f"the history retention refuses versions of their time{ahead}"
-    until = "the query ends" if config.retention_us is None else until
+    config, until = node.config, "the query ends"
+    if config.retention_us is not None:
+        ahead = "" if config.direction == "backward" else " and the tolerance"
+        until = f"the history retention refuses versions of their time{ahead}"
     facts = [*found.facts, ("corrects", f"results that a late version changes; stream rows are kept until {until}")]
     return Explained(f"{found.title}, corrected; the result is a table with a row for each row of the stream", facts)
 
