@@ -131,7 +131,7 @@ def apply_names(text: str, block: Block, edits: Edits, standing: ReplacedJoin) -
     """Let stars and names that USING has merged mean what they meant before the rewriting."""
     tokens = tokenize_span(text, block.select)
     if block.pipe and not tokens_of_hive(text, block):
-        edits.insert(block.tail.start, f" |> DROP {', '.join(standing.hidden)} ")
+        edits.insert(block.tail.start, f" |> SELECT * EXCEPT ({', '.join(standing.hidden)}) ")
         return
     tokens = tokens or tokens_of_hive(text, block)
     for star in stars(tokens):

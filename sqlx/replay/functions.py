@@ -19,6 +19,7 @@ from urllib.parse import quote_plus
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import TokenType
 
 if TYPE_CHECKING:
     import duckdb
@@ -271,6 +272,7 @@ class ReplayedSpark(Spark):
         PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             **SparkParser.PIPE_SYNTAX_TRANSFORM_PARSERS,
             "DROP": lambda self, query: self._dropped(query),
+            "SELECT": lambda self, query: self._selected(query),
         }
 
         _is_lateral = False
@@ -297,5 +299,18 @@ class ReplayedSpark(Spark):
         def _dropped(self, query: exp.Select) -> exp.Select:
             """``|> DROP a, b``, which sqlglot does not read: the query without these columns."""
             self._advance()
-            left_out = self._parse_csv(self._parse_column)
-            return query.select(exp.Star(except_=left_out), append=False, copy=False)
+            return self._without(query, self._parse_csv(self._parse_column))
+
+        def _selected(self, query: exp.Select) -> exp.Select:
+            """``|> SELECT * EXCEPT (a, b)`` is the same; sqlglot makes a subquery of it, which hides what has names."""
+            start = self._index
+            if self._match_text_seq("SELECT", "*", "EXCEPT", "("):
+                columns = self._parse_csv(self._parse_column)
+                is_closed = self._match(TokenType.R_PAREN)
+                if is_closed and (self._curr is None or self._curr.token_type == TokenType.PIPE_GT):
+                    return self._without(query, columns)
+            self._retreat(start)
+            return self._parse_pipe_syntax_select(query)
+
+        def _without(self, query: exp.Select, columns: list[exp.Expr]) -> exp.Select:
+            return query.select(exp.Star(except_=columns), append=False, copy=False)
