@@ -10,12 +10,14 @@ from threading import Event
 import pyspark
 
 from sqlx.connectors.jars import Artifact, fetch
+from tests.harness.stock_server import ROOT, spark_home_of
 
-JARS = Path(__file__).parents[2] / ".cache" / "jars"
+JARS = ROOT / ".cache" / "jars"
+_HADOOP = "3.5.0"
 #: What is not among PySpark's own jars: the cluster, and what its classes of tests refer to.
 ARTIFACTS = (
     Artifact(
-        "org.apache.hadoop:hadoop-client-minicluster:3.5.0",
+        f"org.apache.hadoop:hadoop-client-minicluster:{_HADOOP}",
         "06772d24529e59939915979b3edba204d367750ef7dc5120411f35221dd4818c",
     ),
     Artifact(
@@ -32,6 +34,13 @@ _MAIN = "org.apache.hadoop.test.MiniDFSClusterManager"
 _SECONDS, _LOOKS = 60, 0.1
 
 
+def _hadoop() -> Path:
+    """A folder with jars of the cluster's own Hadoop: those of this PySpark, or where it is older, of the newest."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    is_here = any(jars.glob(f"hadoop-client-api-{_HADOOP}*"))
+    return jars if is_here else Path(spark_home_of(ROOT / ".venv/bin/python"), "jars")
+
+
 class Hdfs:
     """A name node and a data node, below a folder.
 
@@ -42,7 +51,7 @@ class Hdfs:
     def __init__(self, folder: Path) -> None:
         fetch(ARTIFACTS, JARS)
         own = [str(JARS / artifact.file) for artifact in ARTIFACTS]
-        classes = ":".join([*own, f"{Path(pyspark.__file__).parent}/jars/*"])
+        classes = ":".join([*own, f"{_hadoop()}/*"])
         details = folder / "details.json"
         asked = ["java", "-Xmx512m", "-cp", classes, _MAIN, "-format", "-datanodes", "1", "-writeDetails", str(details)]
         self._log = folder / "hdfs.log"

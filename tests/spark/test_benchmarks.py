@@ -14,6 +14,7 @@ from benchmarks.live_join import JoinFiles
 from benchmarks.stream_data import SMALL
 from benchmarks.window_aggregate import Part
 from benchmarks.window_aggregate_spill import BEYOND, SESSIONS, TUMBLING, cells, measure_spill
+from tests.harness.releases import since
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,9 @@ def test_spilled_windows_give_the_rows_of_those_in_memory() -> None:
     assert all(runs[windows, BEYOND].spilled_rows > 0 for windows in (SESSIONS, TUMBLING))
 
 
-@pytest.mark.parametrize("backend", rescale.BACKENDS)
+@pytest.mark.parametrize(
+    "backend", ["changelog", pytest.param("store", marks=since((4, 2), "offline repartition of state"))]
+)
 def test_tasks_that_move_lose_no_row(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     try:
         found = rescale.measure(spark, backend, JoinFiles(tmp_path, keys=500, rows=100), 1, Console(quiet=True))
