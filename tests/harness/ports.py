@@ -6,9 +6,10 @@ import random
 import socket
 from contextlib import suppress
 
-#: Below those that the system gives to outgoing connections (Linux: from 32768, others: from 49152). A port that the
-#: system itself has given as free may be somebody's connection by the time that a server binds it.
-_CHOICE = range(15_000, 30_000)
+#: Above those that servers here have by default (15002 of Spark Connect), and below those that the system gives to
+#: outgoing connections (Linux: from 32768, others: from 49152). A port that the system itself has given as free may be
+#: somebody's connection by the time that a server binds it.
+_CHOICE = range(16_000, 30_000)
 _TRIES = 100
 
 
