@@ -107,7 +107,7 @@ def _statement(statements: SessionStatements, text: str) -> str:
         return ";\n".join([*lowered.prepare, lowered.final])
     plan = statements.taken_plan(text, portable=True)
     if plan.streaming:
-        live = next((relation.span for relation in scan(text).relations() if relation.stream), Span(0, len(text)))
+        live = next(relation.span for relation in scan(text).relations() if relation.stream)
         raise UnsupportedError("UNSUPPORTED.COMPILE", text, live.pair, what=live.of(text))
     return plan_text(plan) if plan.operators() else plan.root.sql
 

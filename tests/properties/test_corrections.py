@@ -155,15 +155,20 @@ def summed(changes: list[Any]) -> Counter[tuple[Any, ...]]:
     return +table
 
 
-def check(name: str, arrived: list[Record], restarts: set[int]) -> None:
-    query, over_all = QUERIES[name]
-    driver = ReplayDriver(f"{DEFINITIONS}{query} EMIT CORRECTIONS")
+def pushed(script: str, arrived: list[Record], restarts: set[int]) -> list[Any]:
+    """The changes that a script gives, restarted before some of the rows."""
+    driver = ReplayDriver(f"{script} EMIT CORRECTIONS")
     changes = []
-    for number, (table, row) in enumerate(arrived):
+    for number, record in enumerate(arrived):
         if number in restarts:
             driver.restart()
-        changes += driver.push([(table, row)])
-    assert summed(changes) == expected(over_all, arrived)
+        changes += driver.push([record])
+    return changes
+
+
+def check(name: str, arrived: list[Record], restarts: set[int]) -> None:
+    query, over_all = QUERIES[name]
+    assert summed(pushed(DEFINITIONS + query, arrived, restarts)) == expected(over_all, arrived)
 
 
 @pytest.mark.timeout(1800)
@@ -188,13 +193,5 @@ def test_what_is_taken_back_was_given_whatever_the_retention_drops(
 ) -> None:
     retention, tolerance = (f"INTERVAL {limit} MILLISECONDS" for limit in limits_ms)
     definitions = DEFINITIONS.replace("INTERVAL 1 DAY", retention)
-    driver = ReplayDriver(
-        f"{definitions}SELECT s.v, r.w, match_reason FROM s {kind} JOIN r AS OF s.ts {options.format(tolerance)}"
-        " WITH REASON ON s.k = r.k EMIT CORRECTIONS"
-    )
-    changes = []
-    for number, (table, row) in enumerate(arrived):
-        if number in restarts:
-            driver.restart()
-        changes += driver.push([(table, row)])
-    summed(changes)
+    join = f"{kind} JOIN r AS OF s.ts {options.format(tolerance)} WITH REASON ON s.k = r.k"
+    summed(pushed(f"{definitions}SELECT s.v, r.w, match_reason FROM s {join}", arrived, restarts))

@@ -185,18 +185,18 @@ class AsOfJoinLogic:
             self._refuse(row, rules.OUTCOMES[outcome], self._stream_time)
 
     def _answer(self, row: Row) -> None:
-        self._emit(row, *self._found(row))
+        self._emit(row, *self._found(row, self._store.history_retention_us))
 
-    def _found(self, row: Row) -> tuple[Any, int]:
-        """The value of the version that answers a row now, and the match_outcome on it."""
+    def _found(self, row: Row, retention_us: Micros | None) -> tuple[Any, int]:
+        """The value of the version that answers a row now, and the match_outcome on it; None is all history."""
         assert row.time is not None, "rows without a time never get here"
         versions = self._store.versions(canonical_key(row.key))
         if versions is not None and self.config.has_known:
             versions = _known_at(versions, row.sequence)
-        return self._pick(row.time, Versions() if versions is None else versions, self._store.history_retention_us)
+        return self._pick(row.time, Versions() if versions is None else versions, retention_us)
 
     def _pick(self, as_of: Micros, versions: Versions, retention_us: Micros | None) -> tuple[Any, int]:
-        """The picked version's value and the match_outcome on it; None is all history."""
+        """The picked version's value and the match_outcome on it."""
         times, now, config = versions.times, _now(self._store.stream_time), self.config
         retention = limit(retention_us)
         place = kernel.look_up(times, (), 0, len(times), as_of, now, retention, self._direction, config.exclusive)

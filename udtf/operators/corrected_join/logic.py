@@ -20,7 +20,7 @@ from udtf.operators.as_of_join.logic import AsOfJoinLogic, answer
 from udtf.record import Key, Row, Update, canonical_key
 from udtf.rules import FARTHEST, UNSET
 from udtf.state.snapshot import seal, unseal
-from udtf.state.versioned import VersionedStore, Versions
+from udtf.state.versioned import VersionedStore
 from udtf.time import Micros
 
 if TYPE_CHECKING:
@@ -152,9 +152,7 @@ class CorrectedJoinLogic(AsOfJoinLogic):
 
     def _result(self, row: Row) -> tuple[Any, ...] | None:
         """What a row that is kept shows: of what may answer it, nothing has been dropped."""
-        assert row.time is not None, "it is kept"
-        versions = self._store.versions(canonical_key(row.key))
-        return answer(self.config, row, *self._pick(row.time, Versions() if versions is None else versions, None))
+        return answer(self.config, row, *self._found(row, retention_us=None))
 
     def _forget(self) -> None:
         """Rows that no version can come for any more."""

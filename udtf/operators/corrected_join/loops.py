@@ -42,15 +42,18 @@ def answer_row(
 
 
 def first_affected(
-    times: Any, start: int, end: int, left_times: Any, low: int, high: int, time: Any, direction: int
+    times: Any, start: int, end: int, left_times: Any, low: int, high: int, time: Any, direction: int, settled: Any
 ) -> int:
-    """The first left row in [low, high) that a version of that time may answer, of a key with versions [start, end)."""
+    """The first left row in [low, high) that a version of that time may answer, of a key with versions [start, end).
+
+    Rows before `settled` are not corrected any more, and may still be there.
+    """
     first = time
-    if direction != BACKWARD:
+    if start == end:
+        first = settled
+    elif direction != BACKWARD:
         earlier = first_not_before(times, start, end, time) - 1
-        if earlier < start:
-            return low
-        first = times[earlier]
+        first = settled if earlier < start else max(times[earlier], settled)
     return first_not_before(left_times, last_before(left_times, low, high, first), high, first)
 
 
@@ -59,6 +62,8 @@ def end_of_affected(
 ) -> int:
     """The first left row in [low, high] after those that a version of that time may answer."""
     last = time
+    if start == end:
+        return high
     if direction != FORWARD:
         if times[end - 1] <= time:
             return high
@@ -73,8 +78,7 @@ def correct_put(
     """Put a version, and give what it answers otherwise than before anew.
 
     These are rows from its time to the next version's, ahead from the one before to it. With the first version of a key
-    all its rows are looked at: they had none, and have none on their side now. Rows that were settled before it came
-    may still be there.
+    all its rows are looked at: they had none, and have none on their side now.
 
     Returns:
         how many rows are given then, and how many versions there are more.
@@ -84,11 +88,9 @@ def correct_put(
     start, end = meta[code, START], meta[code, START] + meta[code, LENGTH]
     low = left_meta[code, START]
     high = low + left_meta[code, LENGTH]
-    if history >= 0 and before != UNSET:
-        low = first_not_before(left_times, low, high, horizon(before, history))
-    if start < end:
-        low = first_affected(times, start, end, left_times, low, high, time, direction)
-        high = end_of_affected(times, start, end, left_times, low, high, time, direction)
+    settled = horizon(before, history) if history >= 0 and before != UNSET else UNSET
+    low = first_affected(times, start, end, left_times, low, high, time, direction, settled)
+    high = end_of_affected(times, start, end, left_times, low, high, time, direction)
     for row in range(low, high):
         at = count + row - low
         answer_row(
