@@ -5,7 +5,8 @@
     python -m benchmarks.cluster --warm 50                 the same in Java processes that have compiled what they run
 
 Each way runs in a process of its own: a session on one machine, and a standalone cluster on loopback. What the workers'
-Pythons take for the state is the difference to the same query over hardly any.
+Pythons take for the state is the difference to the same query over hardly any. What a cluster costs whoever uses it is
+seen by two of Spark's own queries over the same files: rows through a shuffle and a Python worker, and one with state.
 """
 
 from __future__ import annotations
@@ -26,14 +27,20 @@ from rich.table import Table
 from benchmarks import report
 from benchmarks.live_join import FROM_FILES, JoinFiles, query_of
 from benchmarks.measure import Clock, in_own_process, processes, proportional_bytes
+from benchmarks.stream_ways import FLOOR, OURS, YARDSTICK, untouched
 from tests.harness.standalone import cluster_of
+from udtf.spark.tasks import configured_tasks, stream_conf
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 WORKERS, CORES = 3, 2
 FEW_KEYS: Final = 1_000
 LOCAL, CLUSTER, FEW = "one machine", "cluster", "cluster, few"
+#: Spark's own ways, which answer less: what a cluster costs them is what it costs anybody.
+SPARKS: Final = (FLOOR, YARDSTICK)
+_REMEMBERED: Final = "1 day"
 _DAEMON: Final = b"pyspark.daemon"
 
 
@@ -42,7 +49,8 @@ class Plan:
     """What is run.
 
     Attributes:
-        backend: where the state is.
+        way: ours, or one of Spark's own over the same files.
+        backend: where our state is.
         is_cluster: on workers, not in this process.
         keys: versions in the state.
         rows: orders of each micro-batch.
@@ -50,6 +58,7 @@ class Plan:
         warm: how many come before those.
     """
 
+    way: str
     backend: str
     is_cluster: bool
     keys: int
@@ -67,7 +76,7 @@ class Found:
         seconds: the same on the wall.
         from_memory: how many times a task's state was there.
         from_files: how many times it was read from the checkpoint.
-        state_bytes: of all tasks, in memory.
+        state_bytes: of all tasks, in memory; of ours alone.
         python_bytes: of the Python processes that Spark started, a page that several share counted once.
         wrong: rows missing, doubled or wrong.
     """
@@ -109,10 +118,7 @@ def _session(plan: Plan, folder: Path) -> Iterator[SparkSession]:
 
 def _run(spark: SparkSession, files: JoinFiles, plan: Plan) -> Found:
     files.feed()
-    spark.conf.set("sqlx.state_backend", plan.backend)
-    for statement in files.statements:
-        spark.sql(statement)
-    query = query_of(spark)
+    query = _started(spark, files, plan)
 
     for _ in range(plan.warm):
         files.answer_one_more(query)
@@ -129,10 +135,36 @@ def _run(spark: SparkSession, files: JoinFiles, plan: Plan) -> Found:
         clock.seconds,
         sum(int(one["restored_cache"]) for one in counted),
         sum(int(one[name]) for one in counted for name in FROM_FILES),
-        int(counted[-1]["state_bytes"]),
+        int(counted[-1]["state_bytes"]) if counted else 0,
         python_bytes,
         files.wrong(),
     )
+
+
+def _started(spark: SparkSession, files: JoinFiles, plan: Plan) -> StreamingQuery:
+    if plan.way == OURS:
+        spark.conf.set("sqlx.state_backend", plan.backend)
+        for statement in files.statements:
+            spark.sql(statement)
+        return query_of(spark)
+    for name, value in stream_conf(spark, configured_tasks(spark)).items():
+        spark.conf.set(name, value)
+    writer = _of_spark(spark, files, plan.way).writeStream.format("parquet")
+    return writer.option("checkpointLocation", f"{files.kept}/checkpoint").start(f"{files.kept}/joined")
+
+
+def _of_spark(spark: SparkSession, files: JoinFiles, way: str) -> DataFrame:
+    """One of Spark's own over both sides; each order comes out with its key, as which the check knows its rate."""
+    orders = spark.readStream.schema("id bigint, k bigint, ts timestamp").option("maxFilesPerTrigger", 1)
+    rates = spark.readStream.schema("k bigint, at timestamp, rate bigint")
+    both = orders.parquet(f"{files.kept}/orders").unionAll(
+        rates.parquet(f"{files.kept}/rates").selectExpr("CAST(NULL AS BIGINT) AS id", "k", "at AS ts")
+    )
+    if way == YARDSTICK:
+        found = both.withWatermark("ts", _REMEMBERED).dropDuplicatesWithinWatermark(["id", "k"])
+    else:
+        found = both.repartition("k").mapInArrow(untouched, both.schema)
+    return found.where("id IS NOT NULL").selectExpr("id", "k AS rate")
 
 
 def python_memory() -> int:
@@ -148,13 +180,17 @@ def _is_worker(process: int) -> bool:
         return False  # it has ended
 
 
-def bars(local: Found, cluster: Found, few: Found) -> list[report.Bar]:
-    """What was wanted of a cluster."""
+def bars(local: Found, cluster: Found, few: Found, *spark: Found) -> list[report.Bar]:
+    """What was wanted of a cluster; what it costs Spark's own ways, each on one machine and on the cluster."""
     taken = cluster.from_memory + cluster.from_files
     return [
         report.ratio("CPU s a row against one machine", cluster.cpu_seconds, local.cpu_seconds, -1.15),
         report.Bar("states that were in memory", 100 * cluster.from_memory / taken, 99.0, "%"),
         report.ratio("memory for the state", cluster.python_bytes - few.python_bytes, cluster.state_bytes, -1.3),
+        *(
+            report.ratio(f"CPU s a row of {way}", there.cpu_seconds, here.cpu_seconds, -1.15)
+            for way, here, there in zip(SPARKS, spark[::2], spark[1::2], strict=True)
+        ),
     ]
 
 
@@ -179,9 +215,10 @@ def main(
 ) -> None:
     """Run a live join on one machine and on a cluster, and print what it cost."""
     console, found = Console(), dict[str, Found]()
-    ways = {LOCAL: (False, keys), CLUSTER: (True, keys), FEW: (True, FEW_KEYS)}
-    for way, (is_cluster, versions) in ways.items():
-        found[way] = in_own_process(measure, Plan(backend, is_cluster, versions, rows, batches, warm))
+    ways = {LOCAL: (OURS, False, keys), CLUSTER: (OURS, True, keys), FEW: (OURS, True, FEW_KEYS)}
+    ways |= {f"{way}, {place}": (way, place == CLUSTER, keys) for way in SPARKS for place in (LOCAL, CLUSTER)}
+    for way, (what, is_cluster, versions) in ways.items():
+        found[way] = in_own_process(measure, Plan(what, backend, is_cluster, versions, rows, batches, warm))
         console.print(f"{way}: {found[way]}", soft_wrap=True)
     console.print(report.bars_table(bars(*found.values())))
     console.print(table(found, rows * batches))
