@@ -38,7 +38,15 @@ _ON_HDFS = {f"{_CLOSING}.initial.delay.ms": "20", f"{_CLOSING}.retries": "10"}
 #: How long a task waits for the place where it is better off. On one machine a file system may name another host: there
 #: is none, and after the wait nobody asks again. On a cluster a live task's state is in the memory of one executor, and
 #: so long it waits behind others there; so do tasks whose executor is gone. It grows with micro-batches.
-_WAIT, _WAIT_HERE, _WAIT_ON_CLUSTERS = "spark.locality.wait", "0s", f"{LEAST_WAIT_MS}ms"
+#: Where no task ends, a cluster's scheduler looks each second who has waited long enough: longer than the wait itself.
+#: And who reads from an executor that is gone asks again after 5 s, three times; after one second it is known as well.
+_WAITS_HERE = {"spark.locality.wait": "0s"}
+_WAITS_ON_CLUSTERS = {
+    "spark.locality.wait": f"{LEAST_WAIT_MS}ms",
+    "spark.scheduler.revive.interval": "100ms",
+    "spark.shuffle.io.retryWait": "1s",
+    "spark.shuffle.io.maxRetries": "15",
+}
 _fronts: WeakKeyDictionary[Any, FrontEnd] = WeakKeyDictionary()
 _taught: WeakSet[SparkSession] = WeakSet()
 
@@ -53,7 +61,9 @@ def session(app: str, master: str | None, conf: Mapping[str, str], warehouse: st
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     own = {**DEFAULTS, **_OF_THE_DRIVER, **_ON_HDFS, "spark.app.name": app, "spark.master": _LOCAL}
     defaults = {**own, **(submitted or {}), **({} if master is None else {"spark.master": master})}
-    defaults.setdefault(_WAIT, _WAIT_HERE if defaults["spark.master"].startswith("local") else _WAIT_ON_CLUSTERS)
+    is_local = defaults["spark.master"].startswith("local")
+    for name, value in (_WAITS_HERE if is_local else _WAITS_ON_CLUSTERS).items():
+        defaults.setdefault(name, value)
     settings = {**defaults, **_warehouse(warehouse), **conf}
     settings |= connector_conf(settings)
     settings.pop(CONF, None)  # Spark would warn of a setting that is not its own

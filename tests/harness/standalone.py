@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.harness.stock_server import spark_home_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_HOST = "127.0.0.1"
 
 
 @dataclass
@@ -35,14 +38,15 @@ class Cluster:
     workers: list[Popen[bytes]] = field(default_factory=list)
 
     def add_worker(self) -> None:
-        """Start one more."""
-        folder = self.home / f"worker{len(self.workers)}"
+        """Start one more, where a loopback has many addresses under one of its own, as if it were another machine."""
+        number = len(self.workers)
+        folder = self.home / f"worker{number}"
         folder.mkdir()
         size = ["--cores", str(self.cores), "--memory", "1g", "--work-dir", str(folder)]
         started = [
             f"{self.spark_home}/bin/spark-class",
             "org.apache.spark.deploy.worker.Worker",
-            *_HERE,
+            *_at(_HOST if sys.platform != "linux" else f"127.0.0.{number + 2}"),
             *size,
             self.url,
         ]
@@ -57,11 +61,12 @@ class Cluster:
         self.workers[number].wait()
 
 
-_HERE = ["--host", "127.0.0.1", "--webui-port", "0"]
+def _at(host: str) -> list[str]:
+    return ["--host", host, "--webui-port", "0"]
 
 
 def _environment(spark_home: str) -> dict[str, str]:
-    return {"SPARK_HOME": spark_home, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {"SPARK_HOME": spark_home, "SPARK_LOCAL_IP": _HOST}
 
 
 @contextmanager
@@ -76,9 +81,15 @@ def cluster_of(home: Path, python: Path, workers: int = 3, cores: int = 1) -> It
     """
     spark_home, port = spark_home_of(python), free_port()
     with ExitStack() as stack:
-        master = [f"{spark_home}/bin/spark-class", "org.apache.spark.deploy.master.Master", *_HERE, "--port", str(port)]
+        master = [
+            f"{spark_home}/bin/spark-class",
+            "org.apache.spark.deploy.master.Master",
+            *_at(_HOST),
+            "--port",
+            str(port),
+        ]
         stack.enter_context(running(master, "elected leader", home, _environment(spark_home), "master.log"))
-        found = Cluster(home, spark_home, f"spark://127.0.0.1:{port}", cores, stack)
+        found = Cluster(home, spark_home, f"spark://{_HOST}:{port}", cores, stack)
         for _ in range(workers):
             found.add_worker()
         yield found

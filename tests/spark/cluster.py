@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 import sqlx
 from sqlx.streaming.registry import registry
 
+WAITS = ("spark.locality.wait", "spark.scheduler.revive.interval", "spark.shuffle.io.retryWait")
 RESTORES = ("restored_cache", "restored_tail", "restored_snapshot")
 JOIN = (
     "SELECT o.id, r.v FROM VALUES (1, TIMESTAMP'2026-01-02') o(id, ts) "
@@ -36,6 +37,7 @@ def main(folder: Path, master: str, conf: dict[str, str]) -> dict[str, object]:
     if not master:
         context = spark.sparkContext
         found["told"] = [context.master, context.appName, spark.conf.get("spark.sql.shuffle.partitions")]
+        found["waits"] = [context.getConf().get(name) for name in WAITS]
     try:
         found["bounded"] = [list(row) for row in spark.sql(JOIN).collect()]
     except PySparkException as error:

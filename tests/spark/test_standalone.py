@@ -41,12 +41,14 @@ def test_spark_submit_is_not_overridden(cluster: str, tmp_path: Path) -> None:
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
         "spark.pyspark.python": str(PYTHON),
         "spark.pyspark.driver.python": str(DRIVER),
+        "spark.shuffle.io.retryWait": "9s",
     }
     conf = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
     submit = Path(spark_home_of(DRIVER)) / "bin/spark-submit"
     done = run(DRIVER, submit, "--master", cluster, "--name", "told", *conf, SCRIPT, tmp_path, "", "{}", cwd=tmp_path)
     answered = found(done)
     assert answered.pop("told") == [cluster, "told", "3"]
+    assert answered.pop("waits") == ["500ms", "100ms", "9s"]
     assert answered == {"bounded": [[1, 5]], "live": LIVE, "partitions": "3"}
 
 

@@ -44,3 +44,9 @@ def test_an_executor_of_more_cores_has_more_tasks(where: dict[int, str | None], 
 
 def test_without_executors_nothing_moves() -> None:
     assert moves({0: "lost", 1: None}, {}) == {}
+
+
+def test_tasks_on_their_way_go_elsewhere_before_those_that_are_there() -> None:
+    assert moves({0: "a", 1: "a", 2: "a", 3: "b"}, {"a": 1, "b": 1}, named={0}) == {0: "b"}
+    assert moves({0: "a", 1: "a", 2: "a", 3: "a"}, {"a": 1, "b": 1}, named={0, 1}) == {1: "b", 0: "b"}
+    assert moves({0: "a", 1: "a", 2: "a", 3: "a"}, {"a": 1, "b": 1}, named={0}) == {0: "b", 3: "b"}
