@@ -102,7 +102,7 @@ def run(
     spark: SparkSession, plan: Plan, console: Console, after_case: Callable[[Results], None] = lambda _: None
 ) -> tuple[Results, SparkSession]:
     """Run all cases; what is there so far is shown to ``after_case`` each time."""
-    results = Results(sink=plan.sink)
+    results = Results(sink=plan.sink, checked=CHECKED)
     with tempfile.TemporaryDirectory(prefix="as_of_stream_") as folder:
         place = Path(folder)
         if plan.warm is not None:
