@@ -5,17 +5,19 @@
 
 In the middle of a micro-batch one of three workers is killed with all that it started, and later another one is added.
 Of each kill is counted how long results stood still, and how many tasks were restored whose worker had lived on (none
-should be); all rows are counted in the end.
+should be); all rows are counted in the end. What Spark takes to know of a loss is its own: that the worker is gone,
+and, where the files of the shuffle were there, that those are. The latter is in Spark's event log.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 WORKERS: Final = 3
 TASKS: Final = 6
+_FAILED_READ: Final = '"FetchFailed"'
 _WARM: Final = 4
 _NORMAL: Final = 3
 
@@ -44,7 +47,9 @@ class Kill:
     Attributes:
         usual_s: a micro-batch before it, the median.
         stall_s: from the kill to the next commit.
+        began_ms: when it was, since the epoch.
         detected_s: from the kill until Spark knew.
+        files_s: from the kill until Spark knew that files of the shuffle were lost; 0 where none was.
         lost: tasks of the worker that was killed.
         unasked: tasks that were restored in the micro-batches before it, when nothing was lost.
         restored: tasks that were restored after it.
@@ -54,17 +59,24 @@ class Kill:
 
     usual_s: float
     stall_s: float
+    began_ms: float
     detected_s: float
     lost: int
     unasked: int
     restored: int
     moved: int
     taken: int
+    files_s: float = 0.0
 
     @property
     def over(self) -> float:
         """How many usual micro-batches results stood still, without what Spark took to know."""
-        return (self.stall_s - self.detected_s) / self.usual_s
+        return (self.stall_s - max(self.detected_s, self.files_s)) / self.usual_s
+
+    def with_files(self, failed_ms: list[float]) -> Kill:
+        """The same, when the failures of reading such files are known."""
+        since = [(failed - self.began_ms) / 1000 for failed in failed_ms]
+        return replace(self, files_s=max((one for one in since if 0 < one < self.stall_s), default=0.0))
 
 
 @dataclass
@@ -93,7 +105,7 @@ class Run:
         time.sleep(chance.uniform(0.0, usual))
         last = self.last_commit()
         self.cluster.kill_worker(victim)
-        began = time.monotonic()
+        began, began_ms = time.monotonic(), time.time() * 1000
         self.files.feed()
         wait(lambda: gone not in self.executors())
         detected = time.monotonic() - began
@@ -105,7 +117,7 @@ class Run:
         taken = self.add_one()
         lost = [task for task, executor in before.items() if executor == gone]
         moved = [task for task, executor in before.items() if task not in lost and after[task] != executor]
-        return Kill(usual, stall, detected, len(lost), unasked, restored, len(moved), taken)
+        return Kill(usual, stall, began_ms, detected, len(lost), unasked, restored, len(moved), taken)
 
     def add_one(self) -> int:
         """One more worker; how many tasks it has after some micro-batches."""
@@ -154,6 +166,13 @@ class Run:
         return context._jsc.sc().statusStore()
 
 
+def failed_reads_ms(events: Path) -> list[float]:
+    """When tasks failed to read files of a shuffle, by Spark's event log."""
+    (log,) = (path for path in events.rglob("*") if path.is_file() and "appstatus" not in path.name)
+    ended = (json.loads(line) for line in log.open(encoding="utf-8") if _FAILED_READ in line)
+    return [float(one["Task Info"]["Finish Time"]) for one in ended if one["Event"] == "SparkListenerTaskEnd"]
+
+
 def table(kills: list[Kill]) -> Table:
     """What was measured, and what it should be."""
 
@@ -163,6 +182,7 @@ def table(kills: list[Kill]) -> Table:
     shown = Table("of each kill", "median", "p95", "most")
     shown.add_row("a usual micro-batch before, s", *cells([one.usual_s for one in kills]))
     shown.add_row("until Spark knew, s", *cells([one.detected_s for one in kills]))
+    shown.add_row("until it knew that files were lost, s", *cells([one.files_s for one in kills]))
     shown.add_row("from the kill to the next commit, s", *cells([one.stall_s for one in kills]))
     shown.add_row("that without Spark's own, in usual micro-batches (at most 2)", *cells([one.over for one in kills]))
     shown.add_row("tasks of the worker", *cells([one.lost for one in kills]))
@@ -184,12 +204,14 @@ def main(
 
     console, found, chance = Console(), list[Kill](), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="lost_worker_") as folder:
-        home, files = Path(folder, "cluster"), Path(folder, "files")
-        home.mkdir()
-        files.mkdir()
+        home, files, events = (Path(folder, name) for name in ("cluster", "files", "events"))
+        for one in (home, files, events):
+            one.mkdir()
         with cluster_of(home, Path(sys.executable), WORKERS) as cluster:
             conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
             conf |= {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.sql.shuffle.partitions": str(TASKS)}
+            conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+            conf |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
             spark = sqlx.session(app="lost worker", master=cluster.url, conf=conf | {"sqlx.tasks": str(TASKS)})
             join = JoinFiles(files, keys, rows)
             join.feed()
@@ -204,7 +226,8 @@ def main(
             run.query.stop()
             wrong = join.wrong()
             spark.stop()
-    console.print(table(found))
+        failed = failed_reads_ms(events)
+    console.print(table([one.with_files(failed) for one in found]))
     console.print(f"{join.fed * join.rows:,} rows, {wrong} of them missing, doubled or wrong")
 
 
