@@ -207,7 +207,7 @@ def main(
         home, files, events = (Path(folder, name) for name in ("cluster", "files", "events"))
         for one in (home, files, events):
             one.mkdir()
-        with cluster_of(home, Path(sys.executable), WORKERS) as cluster:
+        with cluster_of(home, Path(sys.executable), WORKERS, is_apart=True) as cluster:
             conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
             conf |= {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.sql.shuffle.partitions": str(TASKS)}
             conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ class Cluster:
 
     Attributes:
         url: of the master.
+        is_apart: each worker has an address of its own, as on machines of their own; Linux has them for a loopback.
         workers: each with all that it has started.
     """
 
@@ -35,10 +35,11 @@ class Cluster:
     url: str
     cores: int
     stack: ExitStack
+    is_apart: bool = False
     workers: list[Popen[bytes]] = field(default_factory=list)
 
     def add_worker(self) -> None:
-        """Start one more, where a loopback has many addresses under one of its own, as if it were another machine."""
+        """Start one more."""
         number = len(self.workers)
         folder = self.home / f"worker{number}"
         folder.mkdir()
@@ -46,7 +47,7 @@ class Cluster:
         started = [
             f"{self.spark_home}/bin/spark-class",
             "org.apache.spark.deploy.worker.Worker",
-            *_at(_HOST if sys.platform != "linux" else f"127.0.0.{number + 2}"),
+            *_at(f"127.0.0.{number + 2}" if self.is_apart else _HOST),
             *size,
             self.url,
         ]
@@ -70,7 +71,9 @@ def _environment(spark_home: str) -> dict[str, str]:
 
 
 @contextmanager
-def cluster_of(home: Path, python: Path, workers: int = 3, cores: int = 1) -> Iterator[Cluster]:
+def cluster_of(
+    home: Path, python: Path, workers: int = 3, cores: int = 1, *, is_apart: bool = False
+) -> Iterator[Cluster]:
     """A cluster for the block.
 
     Args:
@@ -78,6 +81,7 @@ def cluster_of(home: Path, python: Path, workers: int = 3, cores: int = 1) -> It
         python: the Python whose PySpark it is of.
         workers: how many.
         cores: of each.
+        is_apart: see `Cluster`.
     """
     spark_home, port = spark_home_of(python), free_port()
     with ExitStack() as stack:
@@ -89,7 +93,7 @@ def cluster_of(home: Path, python: Path, workers: int = 3, cores: int = 1) -> It
             str(port),
         ]
         stack.enter_context(running(master, "elected leader", home, _environment(spark_home), "master.log"))
-        found = Cluster(home, spark_home, f"spark://{_HOST}:{port}", cores, stack)
+        found = Cluster(home, spark_home, f"spark://{_HOST}:{port}", cores, stack, is_apart)
         for _ in range(workers):
             found.add_worker()
         yield found
