@@ -27,9 +27,8 @@ from rich.table import Table
 from benchmarks import report
 from benchmarks.live_join import FROM_FILES, JoinFiles, query_of
 from benchmarks.measure import Clock, in_own_process, processes, proportional_bytes
-from benchmarks.stream_ways import FLOOR, OURS, YARDSTICK, untouched
+from benchmarks.stream_ways import FLOOR, OURS, YARDSTICK, through_python, with_settings
 from tests.harness.standalone import cluster_of
-from udtf.spark.tasks import configured_tasks, stream_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,9 +146,7 @@ def _started(spark: SparkSession, files: JoinFiles, plan: Plan) -> StreamingQuer
         for statement in files.statements:
             spark.sql(statement)
         return query_of(spark)
-    for name, value in stream_conf(spark, configured_tasks(spark)).items():
-        spark.conf.set(name, value)
-    writer = _of_spark(spark, files, plan.way).writeStream.format("parquet")
+    writer = _of_spark(with_settings(spark), files, plan.way).writeStream.format("parquet")
     return writer.option("checkpointLocation", f"{files.kept}/checkpoint").start(f"{files.kept}/joined")
 
 
@@ -163,7 +160,7 @@ def _of_spark(spark: SparkSession, files: JoinFiles, way: str) -> DataFrame:
     if way == YARDSTICK:
         found = both.withWatermark("ts", _REMEMBERED).dropDuplicatesWithinWatermark(["id", "k"])
     else:
-        found = both.repartition("k").mapInArrow(untouched, both.schema)
+        found = through_python(both)
     return found.where("id IS NOT NULL").selectExpr("id", "k AS rate")
 
 

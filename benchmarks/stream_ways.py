@@ -102,8 +102,7 @@ class StreamWays:
 
     def floor(self) -> DataFrame:
         """All rows through the network and Python, untouched; the stream's are written."""
-        both = self._both().repartition("k")
-        return both.mapInArrow(untouched, both.schema).where("side = 0").drop("side")
+        return through_python(self._both()).where("side = 0").drop("side")
 
     def by_key(self) -> DataFrame:
         """A call and a state for each key."""
@@ -149,6 +148,11 @@ def in_files(spark: SparkSession, query: str, kept: Path) -> DataFrame:
     assert isinstance(statement, StreamingTable), text
     folder = ChangelogFolder(str(kept), int(stream_conf(spark, TASKS)[PARTITIONS]))
     return statements_of(spark).live(statement, TASKS, folder).frame
+
+
+def through_python(rows: DataFrame) -> DataFrame:
+    """Rows that pass a shuffle by their key and a Python worker, and nothing else."""
+    return rows.repartition("k").mapInArrow(untouched, rows.schema)
 
 
 def untouched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -47,7 +47,7 @@ class Cluster:
         started = [
             f"{self.spark_home}/bin/spark-class",
             "org.apache.spark.deploy.worker.Worker",
-            *_at(f"127.0.0.{number + 2}" if self.is_apart else _HOST),
+            *_at(f"127.0.{number // 250}.{number % 250 + 2}" if self.is_apart else _HOST),
             *size,
             self.url,
         ]

@@ -20,10 +20,17 @@ class Executor:
     name: str
     cores: int = 1
 
-    id = property(lambda self: lambda: self.name)
-    totalCores = property(lambda self: lambda: self.cores)
-    hostPort = property(lambda self: lambda: f"host-{self.name}:1")
-    isExcluded = property(lambda _: lambda: False)
+    def id(self) -> str:
+        return self.name
+
+    def totalCores(self) -> int:
+        return self.cores
+
+    def hostPort(self) -> str:
+        return f"host-{self.name}:1"
+
+    def isExcluded(self) -> bool:
+        return False
 
 
 class Location(SimpleNamespace):
@@ -132,9 +139,9 @@ def placement(cluster: Cluster) -> StatePlacement:
     return found
 
 
-def after_batch(found: StatePlacement, batch_ms: int = 1_200) -> int:
+def after_batch(found: StatePlacement) -> int:
     found._looked = 0.0
-    return found.even_out(batch_ms)
+    return found.even_out(1_200)
 
 
 def test_tasks_of_a_lost_executor_get_other_places_before_the_micro_batch_ends(cluster: Cluster) -> None:
