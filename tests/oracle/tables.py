@@ -99,7 +99,7 @@ def joined_by_foreign_key(kind: str, left: Table, right: Table, records: list[Re
 
 def _of_left(kind: str, right: Table, update: Update) -> list[Answer]:
     old_key, new_key = update.old and update.old[0], update.new and update.new[0]
-    asked = old_key if update.new is None or (kind == "inner" and new_key is None) else new_key
+    asked = old_key if kind == "inner" and new_key is None else new_key
     there = None if asked is None else right.current(asked)
     at = update.time if there is None else max(update.time, there.time)
     if update.new is None:

@@ -78,7 +78,7 @@ def left_update(
     finds = now is not None and now.right_time is not None
     if not rules.shows_left(keeps_left, had_key, has_key, is_same, finds):
         return None
-    asked = now if rules.asks_new(keeps_left, now is not None, has_key) else before
+    asked = now if rules.asks_new(keeps_left, has_key) else before
     right_time = asked.right_time if asked is not None else None
     time = update.time if right_time is None else max(update.time, right_time)
     return Update(update.key, time, before.row if before else None, now.row if now else None)

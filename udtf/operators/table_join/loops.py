@@ -51,7 +51,7 @@ def left_updates(  # a compiled loop takes arrays, not objects
         had, has = old >= 0 and has_key[old], new >= 0 and has_key[new]
         same, found = new >= 0 and is_same[new], new >= 0 and finds[new]
         shown[update] = shows_left(keeps_left, had, has, same, found)
-        asked = new if asks_new(keeps_left, new >= 0, has) else old
+        asked = new if asks_new(keeps_left, has) else old
         if asked >= 0 and finds[asked]:
             times[update] = max(times[update], right_times[asked])
 

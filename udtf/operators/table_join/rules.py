@@ -23,9 +23,13 @@ def shows_left(keeps_left: bool, had_key: bool, has_key: bool, is_same: bool, fi
     return finds or (had_key and not is_same)  # a row that points elsewhere deletes what may never have been there
 
 
-def asks_new(keeps_left: bool, is_now: bool, has_key: bool) -> bool:
-    """Whether the time of the right row that counts is that of the row to which the left one points now."""
-    return is_now if keeps_left else has_key
+def asks_new(keeps_left: bool, has_key: bool) -> bool:
+    """Whether the time of the right row that counts is that of the row to which the left one points now, if it does.
+
+    Else it is that of the row to which it pointed: an inner join sends the deletion by way of that row. A left join
+    deletes on its own, and at its own time.
+    """
+    return keeps_left or has_key
 
 
 def shows(keeps_own: bool, has_row: bool, meets: bool) -> bool:
