@@ -60,7 +60,8 @@ def session_windows(history: list, gap: int, grace: int) -> tuple[Windows, Windo
     touched: list = []
     for n, record in enumerate(history):
         bound, (key, time, _) = passed(history[: n + 1], "session", gap, grace), record
-        near = {w: windows[w] for w in windows if w[0] == key and w[2] >= max(bound, time - gap) and w[1] <= time + gap}
+        since = max(bound - 2 * gap, time - gap)  # closed sessions merge, too; ours are kept for two gaps
+        near = {w: windows[w] for w in windows if w[0] == key and w[2] >= since and w[1] <= time + gap}
         new = (key, min([time, *(w[1] for w in near)]), max([time, *(w[2] for w in near)]))
         merged, touched = {}, []
         if new[2] >= bound:

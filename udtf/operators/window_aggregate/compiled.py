@@ -23,7 +23,9 @@ inlined(
     loops.push,
     loops.replace_top,
     loops.close_until,
+    loops.count_out,
     loops.take_out,
+    loops.weigh,
     loops.hang_in,
     loops.replaced,
     loops.lacks_room,
@@ -38,6 +40,7 @@ inlined(
     loops.note,
     loops.add_to_session,
     loops.give_out_old,
+    loops.reopen,
     loops.absorb,
     batch_loops.advance,
     batch_loops.leaving,
@@ -55,7 +58,7 @@ def _compiled(function: Any) -> Any:
 
 
 fold_rows = _compiled(loops.fold_rows)
-open_slots = _compiled(loops.open_slots)
+held_slots = _compiled(loops.held_slots)
 close_until = _compiled(loops.close_until)
 place_all = _compiled(loops.place_all)
 put_slots = _compiled(loops.put_slots)

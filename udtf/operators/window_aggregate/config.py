@@ -116,6 +116,15 @@ class WindowAggregateConfig:
         return self.grace_us + (self.window.size_us if self.window.kind == "session" else 0)
 
     @property
+    def keeps_us(self) -> Micros:
+        """How long a session that has closed may yet become part of a longer one.
+
+        A row that counts by itself joins what lies within its gap, and a later one can lie between the two: sessions
+        of twice the gap and less apart become one.
+        """
+        return 2 * self.window.size_us if self.window.kind == "session" else 0
+
+    @property
     def remembered(self) -> WindowAggregateConfig:
         """What its state depends on: limits are about what is in memory, and what has closed stays closed."""
         return replace(self, grace_us=0, max_rows=None, max_bytes=None, when_full="fail")
@@ -293,6 +302,7 @@ def shape_of(config: WindowAggregateConfig) -> Shape:
         slide=window.slide_us,
         offset=window.offset_us,
         wait=config.horizon_us,
+        keeps=config.keeps_us,
         inclusive=int(window.is_inclusive),
         max_future=-1 if config.max_future_us is None else config.max_future_us,
         is_final=config.is_final,

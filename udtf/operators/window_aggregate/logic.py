@@ -7,6 +7,7 @@ Source: KIP-328, KIP-450, semantics.md sections 11 to 15 and 17, A and B.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -17,7 +18,7 @@ from udtf.metrics import Metrics
 from udtf.operators.window_aggregate import rules
 from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 from udtf.record import Change, Key, Row, Update, canonical_key, order_key
-from udtf.rules import UNSET
+from udtf.rules import UNSET, horizon
 from udtf.state.buffer import bytes_of
 from udtf.state.snapshot import seal, unseal
 from udtf.time import Micros, StreamTime
@@ -30,6 +31,7 @@ from udtf.time import Micros, StreamTime
 
 
 Bounds: TypeAlias = tuple[Micros, Micros]
+WindowState: TypeAlias = tuple[Key, Bounds, Micros, list[Accumulator]]
 
 
 class Record(NamedTuple):
@@ -74,10 +76,14 @@ class OpenWindows:
         self._sends_updates, self._is_session = not config.is_final, config.window.kind == "session"
         self._has_windows = config.window.kind != "none"
         self._gap_us = config.window.size_us if self._is_session else 0
+        self._keeps_us = config.keeps_us
         self._clear()
 
     def _clear(self) -> None:
         self._by_key: dict[Key, dict[Bounds, OpenWindow]] = {}
+        # Sessions that were closed, the first to close first; those that were merged since are passed over.
+        self._kept: dict[Key, dict[Bounds, OpenWindow]] = {}
+        self._closed: deque[tuple[Micros, Key, OpenWindow]] = deque()
         # A heap in the order of leaving. NB: windows that a session has absorbed stay after in it and are passed over.
         self._leaving: list[tuple[Micros, Micros, tuple[Any, ...], int, Key]] = []
         self._pushed = 0
@@ -86,6 +92,20 @@ class OpenWindows:
     def of_key(self, key: Key) -> dict[Bounds, OpenWindow]:
         """The windows of a canonical key; to be read only."""
         return self._by_key.get(key, {})
+
+    def sessions(self, key: Key, bound_us: Micros) -> list[OpenWindow]:
+        """The sessions of a canonical key, open or kept, in the order of their starts, which is that of their ends."""
+        since_us = horizon(bound_us, self._keeps_us)
+        found = {**self._kept.get(key, {}), **self.of_key(key)}
+        return [found[bounds] for bounds in sorted(found) if bounds[1] >= since_us]
+
+    def forget(self, bound_us: Micros) -> None:
+        """Drop the closed sessions that no row will join any more."""
+        since_us = horizon(bound_us, self._keeps_us)
+        while self._closed and self._closed[0][0] < since_us:
+            _, key, window = self._closed.popleft()
+            if self._kept.get(key, {}).get(window.bounds) is window:
+                self._let_go(key, window)
 
     def count(self, key: Key, bounds: Bounds, records: Iterable[Record]) -> list[Update]:
         """Count records in a window, which is opened by them if it is not yet; its update, if updates go out."""
@@ -109,15 +129,14 @@ class OpenWindows:
             [self._update(window, self.shown(window), None) for window in merged] if self._sends_updates else []
         )
         for window in merged:
-            self._remove(key, window)
-        first = merged[0]
+            (self._remove if self.of_key(key).get(window.bounds) is window else self._let_go)(key, window)
+        session = OpenWindow(merged[0].key, bounds, bounds[1], merged[0].states)
         for window in merged[1:]:
-            for state, later in zip(first.states, window.states, strict=True):
+            for state, later in zip(session.states, window.states, strict=True):
                 state.merge(later)
-        first.bounds, first.time = bounds, bounds[1]
-        self.aggregates.add(first.states, record.payload)
-        self._put(key, first)
-        return [*tombstones, self._update(first, None, self.shown(first))] if self._sends_updates else []
+        self.aggregates.add(session.states, record.payload)
+        self._put(key, session)
+        return [*tombstones, self._update(session, None, self.shown(session))] if self._sends_updates else []
 
     def close(self, bound_us: Micros | None) -> Iterator[OpenWindow]:
         """Take out the windows that are closed by a number below the bound (None: all), in order."""
@@ -126,6 +145,8 @@ class OpenWindows:
             window = self.of_key(key).get((start, closes_us))
             if window is not None:
                 self._remove(key, window)
+                if self._keeps_us:
+                    self._keep(key, window)
                 yield window
 
     def last_closing_us(self) -> Micros | None:
@@ -136,16 +157,21 @@ class OpenWindows:
         """The row of a window: key, bounds, aggregates."""
         return (*self._shown_key(window), *self.aggregates.values(window.states))
 
-    def state(self) -> list[tuple[Key, Bounds, Micros, list[Accumulator]]]:
-        """All windows."""
-        windows = (window for windows in self._by_key.values() for window in windows.values())
-        return [(window.key, window.bounds, window.time, window.states) for window in windows]
+    def state(self) -> tuple[list[WindowState], list[WindowState]]:
+        """All windows: those that are open, and the closed sessions that are kept, the first to close first."""
+        opened = [window for windows in self._by_key.values() for window in windows.values()]
+        kept = [window for _, key, window in self._closed if self._kept.get(key, {}).get(window.bounds) is window]
+        found = [[(w.key, w.bounds, w.time, w.states) for w in windows] for windows in (opened, kept)]
+        return found[0], found[1]
 
-    def restore_state(self, state: list[tuple[Key, Bounds, Micros, list[Accumulator]]]) -> None:
+    def restore_state(self, state: tuple[list[WindowState], list[WindowState]]) -> None:
         """Replace all windows by those of `state()`."""
         self._clear()
-        for parts in state:
+        opened, kept = state
+        for parts in opened:
             self._put(canonical_key(parts[0]), OpenWindow(*parts))
+        for parts in kept:
+            self._keep(canonical_key(parts[0]), OpenWindow(*parts))
 
     def _shown_key(self, window: OpenWindow) -> Key:
         if not self._has_windows:
@@ -169,6 +195,15 @@ class OpenWindows:
             self.stored_bytes += now - window.stored_bytes
             window.stored_bytes = now
 
+    def _keep(self, key: Key, window: OpenWindow) -> None:
+        self._kept.setdefault(key, {})[window.bounds] = window
+        self._closed.append((window.bounds[1], key, window))
+
+    def _let_go(self, key: Key, window: OpenWindow) -> None:
+        del self._kept[key][window.bounds]
+        if not self._kept[key]:
+            del self._kept[key]
+
     def _remove(self, key: Key, window: OpenWindow) -> None:
         windows = self._by_key[key]
         del windows[window.bounds]
@@ -190,8 +225,12 @@ class SessionPlacement:
         self._gap_us, self._open = gap_us, open_windows
 
     def add(self, key: Key, record: Record, bound_us: Micros) -> Added:
-        """Count a record, unless the merged session is closed: its last time lies below the bound (13.7)."""
-        merged = self._within_gap(key, record.time)
+        """Count a record, unless the merged session is closed: its last time lies below the bound (13.7).
+
+        What it merges may be closed itself: final results of that went out, and those of the longer session follow.
+        """
+        sessions, gap_us = self._open.sessions(key, bound_us), self._gap_us
+        merged = [w for w in sessions if record.time - gap_us <= w.bounds[1] and w.bounds[0] - gap_us <= record.time]
         first = min([record.time, *(window.bounds[0] for window in merged)])
         last = max([record.time, *(window.bounds[1] for window in merged)])
         if last < bound_us:
@@ -200,18 +239,9 @@ class SessionPlacement:
             return Added(True, 0, self._open.count(key, (first, last), [record]))
         return Added(True, 0, self._open.absorb(key, merged, (first, last), record))
 
-    def _within_gap(self, key: Key, time: Micros) -> list[OpenWindow]:
-        """In the order of their starts, which is that of their ends: sessions of a key lie apart."""
-        sessions = self._open.of_key(key).items()
-        near = (
-            (first, last)
-            for (first, last), _ in sessions
-            if time - self._gap_us <= last and first - self._gap_us <= time
-        )
-        return [self._open.of_key(key)[bounds] for bounds in sorted(near)]
-
     def forget(self, bound_us: Micros) -> None:
-        """Nothing is kept but the sessions."""
+        """Drop the closed sessions that no row will join any more."""
+        self._open.forget(bound_us)
 
     def state(self) -> Any:
         """Nothing is kept but the sessions."""

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 #
 # A window of a key is a slot. Time windows are found by (code of the key, end) in an open addressing table; sessions
 # hang in a list per key, the latest first. All that can close is in a heap by its end; where a session has grown
-# since, or was merged into another one, the heap learns of it when its turn comes. Slots are free again after their
-# batch.
+# since, or was merged into another one, the heap learns of it when its turn comes. A session that has closed stays in
+# its list for a while, since a row may yet make a longer one of it; that one has a slot of its own, for what went out
+# of the closed one is read at the end of the batch. Slots are free again after their batch.
 
 
 # The columns of `slots`.
@@ -40,6 +41,7 @@ FREE: Final = 0
 OPEN: Final = 1
 MERGED: Final = 2
 CLOSED: Final = 3
+KEPT: Final = 4  # a session that has closed, and may become part of a longer one
 
 # The numbers of `clock`.
 NOW: Final = 0
@@ -65,8 +67,9 @@ SPILLED_CLOSED: Final = 19  # the first of `Batch.spilled_ends` that is still op
 PUTS: Final = 20  # rows of this batch that were counted in a window
 TOTAL_OPEN: Final = 21  # COUNT_OPEN after each of them, added up
 TOTAL_BYTES: Final = 22  # the same of BYTES_OPEN
-CLOSED_BEFORE: Final = 23  # windows that end below this closed under another grace period; UNSET: none did
-CLOCK_SIZE: Final = 24
+CLOSED_BEFORE: Final = 23  # windows that end below this closed before this batch; UNSET: none did
+KEPT_HERE: Final = 24
+CLOCK_SIZE: Final = 25
 OF_A_BATCH: Final = (TOUCHED, LEAVING, UPDATES, EXPIRED, LATENESS, SPILLED_CLOSED, PUTS, TOTAL_OPEN, TOTAL_BYTES)
 
 # Why a loop ended.
@@ -95,7 +98,7 @@ class State(NamedTuple):
         heap: (end, slot), the least end first.
         table: slots by (code, end); empty for sessions.
         heads: the latest session of each code; empty for others.
-        leaving: (slot, row that closed it or -1) of this batch.
+        leaving: (slot, row that closed it or -1) of this batch; -1 too where a closed session is kept no longer.
         touched: slots that this batch has changed.
         free: slots to use again.
         key_bytes: of each code, with all that a window takes besides its values.
@@ -181,8 +184,16 @@ def replace_top(heap: Any, count: int, end: Any, slot: int) -> None:
     heap[place, 0], heap[place, 1] = end, slot
 
 
-def close_until(close_bound: Any, row: int, state: Any, clock: Any) -> None:
-    """Close every window whose end is below `close_bound`, because of a row; -1 is none."""
+def close_until(close_bound: Any, keeps: Any, row: int, state: Any, clock: Any) -> None:
+    """Close every window whose end is below `close_bound`, because of a row; -1 is none.
+
+    Args:
+        close_bound: µs.
+        keeps: how long a session that has closed is kept, µs; 0 for other windows.
+        row: of the batch.
+        state: the slots.
+        clock: of the state.
+    """
     heap = state.heap
     while clock[HEAP] > 0 and heap[0, 0] < close_bound:
         slot = heap[0, 1]
@@ -190,22 +201,36 @@ def close_until(close_bound: Any, row: int, state: Any, clock: Any) -> None:
         if life == OPEN and end >= close_bound:
             replace_top(heap, clock[HEAP], end, slot)  # a session that has grown
             continue
-        clock[HEAP] -= 1
-        last = clock[HEAP]
-        replace_top(heap, last, heap[last, 0], heap[last, 1])
-        if life == OPEN:
-            take_out(state, clock, slot)
-            state.slots[slot, LIFE] = CLOSED
         state.leaving[clock[LEAVING], 0] = slot
         state.leaving[clock[LEAVING], 1] = row if life == OPEN else -1
         clock[LEAVING] += 1
+        if life == OPEN and end + keeps >= close_bound:
+            count_out(state, clock, slot)
+            state.slots[slot, LIFE] = KEPT
+            clock[KEPT_HERE] += 1
+            replace_top(heap, clock[HEAP], end + keeps, slot)
+            continue
+        clock[HEAP] -= 1
+        last = clock[HEAP]
+        replace_top(heap, last, heap[last, 0], heap[last, 1])
+        if life != MERGED:
+            take_out(state, clock, slot)
+            state.slots[slot, LIFE] = CLOSED
+
+
+def count_out(state: Any, clock: Any, slot: int) -> None:
+    """One open window less."""
+    clock[COUNT_OPEN] -= 1
+    clock[BYTES_OPEN] -= state.slots[slot, BYTES]
 
 
 def take_out(state: Any, clock: Any, slot: int) -> None:
     """Nothing finds the slot any more; its states stay until the end of the batch."""
     code = state.slots[slot, CODE]
-    clock[COUNT_OPEN] -= 1
-    clock[BYTES_OPEN] -= state.slots[slot, BYTES]
+    if state.slots[slot, LIFE] == KEPT:
+        clock[KEPT_HERE] -= 1
+    else:
+        count_out(state, clock, slot)
     if len(state.table) > 0:
         state.table[place_of(state, code, state.slots[slot, END])] = _GONE
         return
@@ -233,9 +258,9 @@ def hang_in(state: Any, slot: int) -> None:
 
 
 def place_all(state: Any, clock: Any) -> None:
-    """Fill an empty table, or empty lists, from the open slots."""
+    """Fill an empty table, or empty lists, from the slots."""
     for slot in range(clock[USED]):
-        if state.slots[slot, LIFE] == OPEN:
+        if state.slots[slot, LIFE] == OPEN or state.slots[slot, LIFE] == KEPT:
             if len(state.table) > 0:
                 place = place_of(state, state.slots[slot, CODE], state.slots[slot, END])
                 state.table[place] = slot
@@ -273,9 +298,14 @@ def put_slots(
                 push(state.heap, clock, end, slot)
         state.slots[slot, TIME] = windows[entry, 2]
         copy_states(ints, floats, entry, state.ints, state.floats, slot)
-        now = state.key_bytes[code] + value_bytes(folds, state.ints, slot)
-        clock[BYTES_OPEN] += now - state.slots[slot, BYTES]
-        state.slots[slot, BYTES] = now
+        weigh(state, clock, slot, folds)
+
+
+def weigh(state: Any, clock: Any, slot: int, folds: Any) -> None:
+    """Count the bytes of an open slot anew."""
+    now = state.key_bytes[state.slots[slot, CODE]] + value_bytes(folds, state.ints, slot)
+    clock[BYTES_OPEN] += now - state.slots[slot, BYTES]
+    state.slots[slot, BYTES] = now
 
 
 def replaced(state: Any, clock: Any, code: int, start: Any, end: Any, folds: Any) -> int:
@@ -318,6 +348,7 @@ class Shape(NamedTuple):
         kind: of the windows.
         size, slide, offset: of the windows, µs.
         wait: how long behind stream time they close after their end, µs.
+        keeps: how long a session that has closed may become part of a longer one, µs.
         inclusive: 1 where a window is still open at that very time, else 0.
         max_future: how far ahead of stream time a row may be, µs.
         is_final: no updates go out.
@@ -331,6 +362,7 @@ class Shape(NamedTuple):
     slide: int
     offset: int
     wait: int
+    keeps: int
     inclusive: int
     max_future: int
     is_final: bool
@@ -428,15 +460,17 @@ def note(found: Any, clock: Any, row: int, slots: Any, slot: int, was: bool, is_
 def add_to_session(row: int, time: Any, batch: Any, state: Any, found: Any, shape: Any, folds: Any, clock: Any) -> int:
     """Count a row in the session that it makes of those within the gap (13.6 to 13.8), unless that one is closed.
 
-    At most two lie there, since they are more than a gap apart. The one that they make can be closed and yet be here:
-    where an edit has made the grace period shorter, and this is the first row since.
+    At most two lie there, since they are more than a gap apart, and they may be closed themselves. The one that they
+    make can be closed, too: of a row that is late, or of the first one since an edit made the grace period shorter.
     """
     slots = state.slots
+    closed = close_bound(shape, clock)
+    earliest = max(horizon(time, shape.size), horizon(closed, shape.keeps))
     later = state.heads[batch.codes[row]]
     while later >= 0 and horizon(slots[later, START], shape.size) > time:
         later = slots[later, NEXT]
-    is_alone = later < 0 or slots[later, END] < horizon(time, shape.size)
-    if (time if is_alone else max(time, slots[later, END])) < close_bound(shape, clock):
+    is_alone = later < 0 or slots[later, END] < earliest
+    if (time if is_alone else max(time, slots[later, END])) < closed:
         clock[EXPIRED] += 1
         return LATE
     if is_alone:
@@ -446,11 +480,13 @@ def add_to_session(row: int, time: Any, batch: Any, state: Any, found: Any, shap
         was = False
     else:
         earlier = slots[later, NEXT]
-        is_two = earlier >= 0 and slots[earlier, END] >= horizon(time, shape.size)
+        is_two = earlier >= 0 and slots[earlier, END] >= earliest
         slot = earlier if is_two else later
         was = not is_two and slots[slot, START] == slots[slot, END] and slots[slot, START] == time
         if not shape.is_final:
             give_out_old(row, slot, later, is_two, was, state, found, clock)
+        if slots[slot, LIFE] == KEPT:
+            slot = reopen(slot, state, folds, clock)
         if is_two:
             absorb(slot, later, state, folds, clock)
         slots[slot, START], slots[slot, END] = min(slots[slot, START], time), max(slots[slot, END], time)
@@ -472,6 +508,19 @@ def give_out_old(row: int, slot: int, later: int, is_two: bool, was: bool, state
         note(found, clock, row, state.slots, later, True, False)
 
 
+def reopen(kept: int, state: Any, folds: Any, clock: Any) -> int:
+    """The slot of a session that goes on where a closed one is."""
+    slots = state.slots
+    slot = open_slot(state, clock, slots[kept, CODE], slots[kept, START], slots[kept, END], folds)
+    copy_states(state.ints, state.floats, kept, state.ints, state.floats, slot)
+    weigh(state, clock, slot, folds)
+    take_out(state, clock, kept)
+    slots[kept, LIFE] = MERGED
+    hang_in(state, slot)
+    push(state.heap, clock, slots[slot, END], slot)
+    return slot
+
+
 def absorb(slot: int, later: int, state: Any, folds: Any, clock: Any) -> None:
     """Merge the following session into one."""
     take_out(state, clock, later)
@@ -479,9 +528,7 @@ def absorb(slot: int, later: int, state: Any, folds: Any, clock: Any) -> None:
     if not merge_states(folds, state.ints, state.floats, slot, later):
         clock[STOP] = OVERFLOWN
     state.slots[slot, END] = state.slots[later, END]
-    grown = state.key_bytes[state.slots[slot, CODE]] + value_bytes(folds, state.ints, slot) - state.slots[slot, BYTES]
-    state.slots[slot, BYTES] += grown
-    clock[BYTES_OPEN] += grown
+    weigh(state, clock, slot, folds)
 
 
 def fold_rows(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: Any, clock: Any) -> int:
@@ -502,7 +549,7 @@ def fold_rows(row: int, batch: Any, state: Any, found: Any, shape: Any, folds: A
             clock[MOST_BYTES] = max(clock[MOST_BYTES], clock[BYTES_OPEN])
             if shape.kind != NONE:
                 closed = close_bound(shape, clock)
-                close_until(closed, row, state, clock)
+                close_until(closed, shape.keeps, row, state, clock)
                 close_spilled(closed, batch, clock)
             if clock[STOP] == DONE:
                 clock[STOP] = fullness(shape, clock)
@@ -613,11 +660,11 @@ def add_to_window(
         note(found, clock, row, state.slots, slot, was, True)
 
 
-def open_slots(state: Any, clock: Any, slots: Any) -> int:
-    """Write down the slots that are open; returns how many."""
+def held_slots(state: Any, clock: Any, slots: Any) -> int:
+    """Write down the slots that are open or kept; returns how many."""
     count = 0
     for slot in range(clock[USED]):
-        if state.slots[slot, LIFE] == OPEN:
+        if state.slots[slot, LIFE] == OPEN or state.slots[slot, LIFE] == KEPT:
             slots[count] = slot
             count += 1
     return count

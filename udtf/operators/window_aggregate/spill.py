@@ -1,7 +1,8 @@
 """Windows beyond a limit of memory: compressed pages in a file of this process, with WHEN FULL SPILL.
 
 What lies here is in the changelog as well, so that losing it costs a rebuild only. A window comes back when its key has
-a row; then it is as if it had never left. One that closes without goes from its page to the result, one page at a time.
+a row; then it is as if it had never left. One that closes without goes from its page to the result, one page at a time;
+a session stays on its page for as long as a row may make a longer one of it.
 Source: KIP-328 (`spillToDiskWhenFull`), semantics.md A.
 """
 
@@ -21,6 +22,7 @@ from udtf.columns.arrays import one_chunk
 from udtf.local_folder import first_folder
 from udtf.operators.window_aggregate import loops
 from udtf.operators.window_aggregate.loops import NOTHING_SPILLED, SpilledEnds
+from udtf.rules import UNSET, horizon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,25 +88,35 @@ class Page:
         """Memory of what is known of it."""
         return self.hashes.nbytes + self.ends.nbytes + self.sizes.nbytes + self.is_here.nbytes
 
-    def closing(self, close_bound: int) -> NDArray[np.bool_]:
-        """Which of its windows are here and end below `close_bound`."""
-        return self._closing(self.ends.values(), close_bound)
+    def closing(self, closed: int, close_bound: int) -> NDArray[np.bool_]:
+        """Which of its windows are here and end from `closed` on and below `close_bound`."""
+        return self._closing(self.ends.values(), closed, close_bound)
 
-    def spilled_ends(self, close_bound: int) -> SpilledEnds:
+    def spilled_ends(self, closed: int, close_bound: int) -> SpilledEnds:
         """The same, counted by end."""
         ends = self.ends.values()
-        wanted = self._closing(ends, close_bound)
+        wanted = self._closing(ends, closed, close_bound)
         return _by_end(ends[wanted], np.ones(np.count_nonzero(wanted), np.int64), self.sizes.values()[wanted])
 
-    def _closing(self, ends: NDArray[np.int64], close_bound: int) -> NDArray[np.bool_]:
-        return self.is_here & (ends < close_bound)
+    def _closing(self, ends: NDArray[np.int64], closed: int, close_bound: int) -> NDArray[np.bool_]:
+        return self.is_here & (closed <= ends) & (ends < close_bound)
 
 
 class Pages:
-    """Windows in a file that nobody else sees and that is gone with this process."""
+    """Windows in a file that nobody else sees and that is gone with this process.
 
-    def __init__(self) -> None:
-        """Start empty; the file is made with the first window."""
+    Attributes:
+        closed: what ends below it has closed: the sessions that are kept.
+    """
+
+    def __init__(self, keeps_us: int = 0) -> None:
+        """Start empty; the file is made with the first window.
+
+        Args:
+            keeps_us: how long sessions stay that have closed.
+        """
+        self.closed: int = UNSET
+        self._keeps_us = keeps_us
         self._pages: list[Page] = []
         self._file: IO[bytes] | None = None
         self._file_bytes = 0
@@ -113,6 +125,10 @@ class Pages:
     def nbytes(self) -> int:
         """Memory of what is known of the pages."""
         return sum(page.nbytes for page in self._pages)
+
+    def __bool__(self) -> bool:
+        """Whether there are windows."""
+        return bool(self._pages)
 
     def put(self, windows: pa.Table) -> None:
         """Add windows as `Store.table` has them, and their bytes."""
@@ -126,12 +142,19 @@ class Pages:
         return list(self._take_each(lambda page: page.is_here & np.isin(page.hashes, halves)))
 
     def leave(self, close_bound: int) -> Iterator[pa.Table]:
-        """Take out all that end below `close_bound`, page by page."""
-        return self._take_each(lambda page: page.closing(close_bound))
+        """Give out all that is open and ends below `close_bound`, page by page.
+
+        A session stays for as long as it is kept. It must be read to its end.
+        """
+        closed, self.closed = self.closed, max(self.closed, close_bound)
+        kept_from = horizon(close_bound, self._keeps_us)
+        return self._take_each(
+            lambda page: page.closing(closed, close_bound), lambda page: page.closing(UNSET, kept_from)
+        )
 
     def spilled_ends(self, close_bound: int) -> SpilledEnds:
-        """The windows that end below `close_bound`, counted by end; they stay."""
-        found = [NOTHING_SPILLED, *(page.spilled_ends(close_bound) for page in self._pages)]
+        """The windows that are open and end below `close_bound`, counted by end; they stay."""
+        found = [NOTHING_SPILLED, *(page.spilled_ends(self.closed, close_bound) for page in self._pages)]
         return _by_end(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def all(self) -> Iterator[pa.Table]:
@@ -139,13 +162,20 @@ class Pages:
         for page in self._pages:
             yield self._read(page).filter(pa.array(page.is_here))
 
-    def _take_each(self, wanted_of: Callable[[Page], NDArray[np.bool_]]) -> Iterator[pa.Table]:
+    def _take_each(
+        self,
+        wanted_of: Callable[[Page], NDArray[np.bool_]],
+        gone_of: Callable[[Page], NDArray[np.bool_]] | None = None,
+    ) -> Iterator[pa.Table]:
+        """What is wanted of each page; that is then gone, if nothing else is."""
         is_changed = False
         for page in self._pages:
             wanted = wanted_of(page)
+            gone = wanted if gone_of is None else gone_of(page)
             if wanted.any():
                 yield self._read(page).filter(pa.array(wanted))
-                page.is_here &= ~wanted
+            if gone.any():
+                page.is_here &= ~gone
                 is_changed = True
         if is_changed:
             self._tidy()
@@ -213,7 +243,7 @@ class Spill:
         self.is_on = config.is_final and config.when_full == "spill" and has_limit
         self._most_rows = 2**62 if config.max_rows is None else config.max_rows
         self._most_bytes = 2**62 if config.max_bytes is None else config.max_bytes
-        self._store, self._pages = store, Pages()
+        self._store, self._pages = store, Pages(config.keeps_us)
 
     @property
     def nbytes(self) -> int:
@@ -228,7 +258,7 @@ class Spill:
 
     def bring(self, hashes: NDArray[np.int64]) -> None:
         """Bring back the windows of some keys."""
-        if self._store.spilled_rows:
+        if self._pages:
             for windows in self._pages.take(hashes):
                 self._store.bring_back(windows)
 
@@ -238,7 +268,7 @@ class Spill:
         if not store.spilled_rows or latest is None:
             return NOTHING_SPILLED
         now = latest if store.stream_time is None else max(store.stream_time, latest)
-        clock = {loops.NOW: now, loops.CLOSED_BEFORE: int(store.clock[loops.CLOSED_BEFORE])}
+        clock = {loops.NOW: now, loops.CLOSED_BEFORE: store.closed_before}
         return self._pages.spilled_ends(int(loops.close_bound(store.shape, clock)))
 
     def close(self) -> Iterator[pa.Table]:
@@ -256,9 +286,14 @@ class Spill:
         return self._pages.leave(bound)
 
     def evict(self, recent: NDArray[np.int64]) -> None:
-        """Spill what is too much: first what no row of the last batch was for, the windows that close last first."""
+        """Spill what is too much: first what no row of the last batch was for, the windows that close last first.
+
+        Where something is too much, sessions that are only kept go as well.
+        """
         store = self._store
-        places = store.open_slots()
+        held = store.held_slots()
+        is_open = store.state.slots[held, loops.LIFE] == loops.OPEN
+        places = held[is_open]
         sizes = store.state.slots[places, loops.BYTES]
         if len(places) <= self._most_rows and int(sizes.sum()) <= self._most_bytes:
             return
@@ -267,7 +302,8 @@ class Spill:
         fitting = int(np.searchsorted(np.cumsum(sizes[order]), self._most_bytes, side="right"))
         stay = min(self._most_rows, fitting)
         stay -= stay >> 2  # room for what comes next, so that not every batch spills
-        leaving = places[order[stay:]]
+        leaving = np.concatenate([places[order[stay:]], held[~is_open]])
+        self._pages.closed = max(self._pages.closed, store.closed_before)
         self._pages.put(store.table(leaving).append_column(_BYTES, pa.array(store.state.slots[leaving, loops.BYTES])))
         store.keep_only(places[order[:stay]])
 

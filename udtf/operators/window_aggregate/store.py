@@ -55,6 +55,11 @@ class Store:
         return int(loops.close_bound(self.shape, self.clock.tolist())) if is_set else UNSET
 
     @property
+    def closed_before(self) -> int:
+        """Windows whose end is below this were closed by rows; the grace period of now may have closed more."""
+        return int(self.clock[loops.CLOSED_BEFORE])
+
+    @property
     def nbytes(self) -> int:
         """Memory of the windows and their keys."""
         arrays = sum(int(array.nbytes) for array in self.state)
@@ -64,6 +69,11 @@ class Store:
     def spilled_rows(self) -> int:
         """How many windows are open, but not here."""
         return int(self.clock[loops.SPILLED])
+
+    @property
+    def kept_rows(self) -> int:
+        """How many closed sessions are here that may become part of longer ones."""
+        return int(self.clock[loops.KEPT_HERE])
 
     @property
     def _here(self) -> int:
@@ -92,11 +102,18 @@ class Store:
         self._check()
         return found
 
+    def settle(self, found: Found) -> None:
+        """What rows have closed stays closed, whichever grace period comes next."""
+        if not np.isin(found.outcomes, (loops.NULL_TIME, loops.FUTURE)).all():
+            self.clock[loops.CLOSED_BEFORE] = self.close_bound
+
     def release(self) -> None:
         """The batch is over: what has left may be used again."""
         state, clock = self.state, self.clock
         state.slots[state.touched[: clock[loops.TOUCHED]], loops.MARK] = 0
-        gone = state.leaving[: clock[loops.LEAVING], 0]
+        gone, rows = state.leaving[: clock[loops.LEAVING]].T
+        if self.shape.keeps:  # a session that has closed is in the heap once more
+            gone = np.unique(gone[(rows < 0) | (state.slots[gone, loops.LIFE] == loops.CLOSED)])
         state.slots[gone, loops.LIFE] = loops.FREE
         state.free[clock[loops.SPARE] : clock[loops.SPARE] + len(gone)] = gone
         clock[loops.SPARE] += len(gone)
@@ -106,15 +123,16 @@ class Store:
     def close_all(self, last_spilled: int | None) -> None:
         """Move stream time to where everything is closed, and close it."""
         clock, shape = self.clock, self.shape
-        here = self.state.slots[self.open_slots(), loops.END]
+        here = self.state.slots[self.held_slots(), loops.END]
         ends = here if last_spilled is None else np.append(here, last_spilled)
         if len(ends):
             clock[loops.NOW] = max(int(clock[loops.NOW]), int(ends.max()) + shape.wait + shape.inclusive)
             self.close(self.close_bound)
+            clock[loops.CLOSED_BEFORE] = self.close_bound
 
     def close(self, bound: int) -> None:
         """Close what ends below a bound."""
-        compiled.close_until(bound, 0, self.state, self.clock)
+        compiled.close_until(bound, self.shape.keeps, 0, self.state, self.clock)
 
     def closed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The slots that this batch has closed, and the rows that did it."""
@@ -124,15 +142,16 @@ class Store:
         return leaving[:, 0], leaving[:, 1]
 
     def changed(self) -> NDArray[np.int64]:
-        """The open slots that this batch has changed."""
+        """The slots that this batch has changed and that are still held."""
         touched = self.state.touched[: self.clock[loops.TOUCHED]]
-        found: NDArray[np.int64] = touched[self.state.slots[touched, loops.LIFE] == loops.OPEN]
+        lives = self.state.slots[touched, loops.LIFE]
+        found: NDArray[np.int64] = touched[(lives == loops.OPEN) | (lives == loops.KEPT)]
         return found
 
-    def open_slots(self) -> NDArray[np.int64]:
-        """All that are open."""
+    def held_slots(self) -> NDArray[np.int64]:
+        """All that are open, and the closed sessions that are kept."""
         found = np.empty(int(self.clock[loops.USED]), np.int64)
-        return found[: compiled.open_slots(self.state, self.clock, found)]
+        return found[: compiled.held_slots(self.state, self.clock, found)]
 
     # segments
 
@@ -158,11 +177,14 @@ class Store:
         compiled.put_slots(codes, windows, *states, self.state, folds, self.clock, self._closes)
 
     def bring_back(self, rows: pa.Table) -> None:
-        """Put slots that were spilled: they were open all the time."""
-        clock = self.clock
+        """Put slots that were spilled: they were open all the time, or have closed and are kept."""
+        clock, bound = self.clock, self.closed_before
         rows_open, bytes_open = int(clock[loops.COUNT_OPEN]), int(clock[loops.BYTES_OPEN])
         self.put(rows)
-        clock[loops.SPILLED] -= len(rows)
+        clock[loops.SPILLED] -= np.count_nonzero(one_chunk(rows["__we"]).to_numpy() >= bound)
+        if self.shape.keeps:
+            self.close(bound)
+            self.release()
         clock[loops.COUNT_OPEN], clock[loops.BYTES_OPEN] = rows_open, bytes_open
 
     def drop_closed(self, rows: int, sizes: int) -> None:
@@ -173,7 +195,7 @@ class Store:
         """Let go of all slots but these; the others are spilled."""
         clock, kept = self.clock, self.table(places)
         rows_open, bytes_open = int(clock[loops.COUNT_OPEN]), int(clock[loops.BYTES_OPEN])
-        clock[[loops.USED, loops.SPARE, loops.HEAP, loops.PLACES]] = 0
+        clock[[loops.USED, loops.SPARE, loops.HEAP, loops.PLACES, loops.KEPT_HERE]] = 0
         assert self.keys is not None, "there are slots"
         self.keys = GroupKeys(self.keys.types)
         self.state = self._empty(max(_FEWEST_SLOTS, len(places)))
@@ -214,7 +236,7 @@ class Store:
             heap=np.empty((room if self._closes else 1, 2), np.int64),
             table=self._free_table(room),
             heads=np.empty(0, np.int64),
-            leaving=np.empty((room, 2), np.int64),
+            leaving=np.empty((2 * room if self.shape.keeps else room, 2), np.int64),
             touched=np.empty(room, np.int64),
             free=np.empty(room, np.int64),
             key_bytes=np.empty(0, np.int64),
@@ -232,13 +254,11 @@ class Store:
         wanted = used - int(clock[loops.SPARE]) + more
         if wanted > room:
             room = max(wanted, 2 * room)
-            fields = ("slots", "ints", "floats", "leaving", "touched", "free", *(["heap"] if self._closes else []))
-            self.state = state._replace(
-                **{
-                    name: grown(getattr(state, name), len(getattr(state, name)), room - len(getattr(state, name)))
-                    for name in fields
-                }
-            )
+            rooms = dict.fromkeys(_BY_SLOT, room)
+            rooms |= {"heap": room} if self._closes else {}
+            rooms |= {"leaving": 2 * room} if self.shape.keeps else {}
+            arrays = {name: getattr(state, name) for name in rooms}
+            self.state = state._replace(**{n: grown(a, len(a), rooms[n] - len(a)) for n, a in arrays.items()})
         places = len(state.table)
         if places and clock[loops.PLACES] + more > places >> 1:
             self.state = self.state._replace(table=self._free_table(2 * (self._here + more)))
@@ -272,9 +292,9 @@ class Store:
 
     def _forget_keys(self) -> None:
         """Let go of keys without windows, once they are the most."""
-        if self.keys is None or self.keys.size <= _SPARE_KEYS + 2 * self._here:
+        if self.keys is None or self.keys.size <= _SPARE_KEYS + 2 * (self._here + self.kept_rows):
             return
-        places, state = self.open_slots(), self.state
+        places, state = self.held_slots(), self.state
         live, entries = np.unique(state.slots[places, loops.CODE], return_inverse=True)
         codes = self.keys.keep(live)
         state.slots[places, loops.CODE] = codes[entries]

@@ -61,8 +61,7 @@ class Output:
         """The output rows; `spilled` are windows as `Store.table` has them, that closed without coming back."""
         if not self.config.is_final:
             return self._updates(rows, found, store)
-        closed_before = int(store.clock[loops.CLOSED_BEFORE])
-        close_bounds = loops.close_bounds(store.shape, found, closed_before) if spilled else loops.NOTHING
+        close_bounds = loops.close_bounds(store.shape, found, store.closed_before) if spilled else loops.NOTHING
         return self.finals(rows, store, spilled, lambda ends: np.searchsorted(close_bounds, ends, side="right"))
 
     def finals(
@@ -269,6 +268,7 @@ class WindowAggregateStream:
         if len(spilled_ends.ends):
             self._spill.give_back()
         late = self._output.late(rows, found, pa.array(times, mask=~present))
+        store.settle(found)
         changed = store.changed()
         has_changed = len(changed) > 0 or before != self._numbers()
         delta = self._segment(changed) if has_changed else None
@@ -312,7 +312,7 @@ class WindowAggregateStream:
 
     def snapshot(self) -> Segment:
         """The open windows, stream time and maxima."""
-        segment = self._segment(self._store.open_slots())
+        segment = self._segment(self._store.held_slots())
         if not self._store.spilled_rows:
             return segment
         tables = [*segment.tables.values(), *self._spill.tables()]
@@ -348,7 +348,7 @@ class WindowAggregateStream:
     def _numbers(self) -> dict[str, int | None]:
         clock = self._store.clock
         maxima = {name: int(clock[place]) for name, place in _MAXIMA.items()}
-        bound = self._store.close_bound
+        bound = self._store.closed_before
         return {"stream_time": self._store.stream_time, "closed": None if bound == UNSET else bound, **maxima}
 
     def _segment(self, places: NDArray[np.int64]) -> Segment:
@@ -381,7 +381,7 @@ class WindowAggregateStream:
         return {
             "buffered_rows": open_rows if is_final else 0,
             "buffered_bytes": open_bytes if is_final else 0,
-            "state_rows": open_rows,
+            "state_rows": open_rows + self._store.kept_rows,
             "state_bytes": self.stored_bytes,
             **maxima,
         }
