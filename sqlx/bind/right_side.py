@@ -1,7 +1,8 @@
-"""The right side of an AS OF join as rows of versions: the table itself, or projections and filters over it.
+"""The right side of a join that picks a row of a table: the table itself, or projections and filters over it.
 
-A filter over a versioned table is tested on the version that was picked (semantics.md 6.8), so it may not remove rows
-before the pick: it becomes the flag ``__pass``. Projections carry the hidden columns along.
+It is a versioned table under AS OF, and an upsert table where a stream is joined with one. A filter is tested on the
+row that was picked (semantics.md 6.8), so it may not remove rows before the pick: it becomes the flag ``__pass``.
+Projections carry the hidden columns along.
 """
 
 from __future__ import annotations
@@ -51,16 +52,17 @@ class RightSide:
 
 
 class RightSideReader:
-    """Finds the versioned table behind a relation.
+    """Finds the table behind a relation.
 
     Args:
         binder: names and types.
         text: the statement, for carets.
         streaming: read the table live; then its rows come from the relation of its own name.
+        kind: of the table: 'versioned', or 'upsert'.
     """
 
-    def __init__(self, binder: Binder, text: str, streaming: bool) -> None:
-        self.binder, self.text, self.streaming = binder, text, streaming
+    def __init__(self, binder: Binder, text: str, streaming: bool, kind: str = "versioned") -> None:
+        self.binder, self.text, self.streaming, self.kind = binder, text, streaming, kind
 
     def read(self, relation: Relation, level: Level) -> RightSide:
         """The versions behind a relation.
@@ -110,6 +112,8 @@ class RightSideReader:
         raise BindError("AS_OF_JOIN.TABLE_NOT_VERSIONED", self.text, self.span.pair, table=name, found=found)
 
     def _entry(self, entry: Entry) -> RightSide:
+        if self.kind == "upsert":
+            return self._upsert(entry)
         if entry.kind != "versioned":
             self._not_versioned(entry.name, entry)
         behind = query_behind(self.binder, entry)
@@ -117,6 +121,11 @@ class RightSideReader:
             return self._derived(entry, self._query(scan(behind), behind, entry.name))
         live = live_read(self.binder, entry, self.text, self.span) if self.streaming else None
         return entry_side(entry, self.binder, live)
+
+    def _upsert(self, entry: Entry) -> RightSide:
+        if entry.kind == "versioned":
+            raise UnsupportedError("UNSUPPORTED.VERSIONED_PLAIN_JOIN", self.text, self.span.pair, table=entry.name)
+        return entry_side(entry, self.binder, live_read(self.binder, entry, self.text, self.span))
 
     def _derived(self, entry: Entry, side: RightSide) -> RightSide:
         """A table that is derived from another has its versions: what the definition says beside that must agree.
@@ -207,7 +216,8 @@ class RightSideReader:
         return [" AND ".join([*(f"coalesce({p}, true)" for p in passes), f"coalesce(({condition}), false)"])]
 
     def _refuse(self, found: str) -> NoReturn:
-        raise UnsupportedError("AS_OF_JOIN.RIGHT_SIDE", self.text, self.span.pair, found=found)
+        condition = "TABLE_LOOKUP.RIGHT_SIDE" if self.kind == "upsert" else "AS_OF_JOIN.RIGHT_SIDE"
+        raise UnsupportedError(condition, self.text, self.span.pair, found=found)
 
 
 def renamed(side: RightSide, names: tuple[Token, ...], text: str) -> RightSide:

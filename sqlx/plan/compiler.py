@@ -63,6 +63,7 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     root = scan(text)
     context.tables = TableBlocks(text, root, binder.entry)
     if streaming:
+        context.tables.check()
         context.live.start(root, partial(is_operator, context))
     result, every = Result(), None
     for level in root.walk():

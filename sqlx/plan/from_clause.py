@@ -19,7 +19,7 @@ from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context, FromRelation
 from sqlx.plan.corrected_join import CorrectedJoinBuilder
 from sqlx.plan.deduplicate import deduplicate_relation
-from sqlx.plan.keyed_join import Inputs, any_right, upsert_side, with_late_columns, with_needed
+from sqlx.plan.keyed_join import Inputs, any_right, with_late_columns, with_needed
 from sqlx.plan.live_reads import check_live_left
 from sqlx.plan.nodes import KeyedJoin, Source
 from sqlx.plan.payload import needed_columns
@@ -91,7 +91,20 @@ class FromCompiler:
                 known = lookup
             elif "SEMI" not in join.kind and "ANTI" not in join.kind:
                 known = [*known, *right]
+        self._check_stream(item.relation)
         return known
+
+    def _check_stream(self, relation: Relation) -> None:
+        """What a live query takes for the rows of a stream is one.
+
+        Raises:
+            UnsupportedError: `TABLE.AS_STREAM`: it is a table of ours.
+        """
+        if not self.context.streaming or self.context.tables.picks_rows(self.block):
+            return
+        entry = self.context.table(relation.inner or relation, self.block.level)
+        if entry is not None and entry.is_table:
+            self.context.tables.refuse_as_stream(relation)
 
     def _relation(self, relation: Relation) -> list[FromRelation]:
         if relation.inner is not None:
@@ -224,10 +237,16 @@ class FromCompiler:
 
     def _lookup(self, item: FromItem, join: Join, known: list[FromRelation]) -> list[FromRelation] | None:
         """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
-        entry = self.context.table(join.relation, self.block.level)
-        if entry is None:
+        context, level = self.context, self.block.level
+        entry = context.table(join.relation, level)
+        if entry is None and not context.tables.is_looked_up(join.relation, level):
             return None
-        return self._operator(item, join, known, upsert_side(self.context, entry, join), TableLookupBuilder)
+        if entry is not None and entry.kind == "stream":
+            hint = "Join the stream with a table: CREATE VERSIONED TABLE or CREATE UPSERT TABLE."
+            what = "A join of two streams"
+            raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", context.text, join.span.pair, what=what, hint=hint)
+        right = RightSideReader(context.binder, context.text, streaming=True, kind="upsert").read(join.relation, level)
+        return self._operator(item, join, known, right, TableLookupBuilder)
 
     # tables
 
@@ -304,7 +323,7 @@ def is_operator(context: Context, join: Join, level: Level) -> bool:
     if join.as_of is not None:
         return True
     entry = context.table(join.relation, level)
-    return entry is not None and entry.kind == "upsert"
+    return entry.kind == "upsert" if entry is not None else context.tables.is_looked_up(join.relation, level)
 
 
 def _shown(visible: RelationScope, inputs: Inputs) -> list[tuple[str, Column]]:

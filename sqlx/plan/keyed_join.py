@@ -9,8 +9,7 @@ from typing import ClassVar
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import Binder, RowOrder, is_row_order
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key, padded
-from sqlx.bind.reads import live_read
-from sqlx.bind.right_side import RightSide, RightSideReader, entry_side, renamed
+from sqlx.bind.right_side import RightSide, RightSideReader, renamed
 from sqlx.bind.scope import Reference, RelationScope, Scope, Side, name_chains
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.context import Context
@@ -467,19 +466,3 @@ def retention_notes(entry: Entry) -> list[str]:
     if entry.kind != "versioned" or entry.retention_us is not None:
         return []
     return [f"`{entry.name}` keeps its history for 1 day: HISTORY RETENTION was not given."]
-
-
-def upsert_side(context: Context, entry: Entry, join: Join) -> RightSide:
-    """The rows of an upsert table as a stream looks them up.
-
-    Raises:
-        UnsupportedError: it is another kind of definition.
-    """
-    if entry.kind == "versioned":
-        span = join.relation.body.pair
-        raise UnsupportedError("UNSUPPORTED.VERSIONED_PLAIN_JOIN", context.text, span, table=entry.name)
-    if entry.kind == "stream":
-        hint = "Join the stream with a table: CREATE VERSIONED TABLE or CREATE UPSERT TABLE."
-        what = "A join of two streams"
-        raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", context.text, join.span.pair, what=what, hint=hint)
-    return entry_side(entry, context.binder, live_read(context.binder, entry, context.text, join.relation.body))

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from catalog.entries import Entry
 from sqlx.bind.binder import RowOrder
 from sqlx.bind.right_side import stars
 from sqlx.bind.scope import RelationScope, name_chains
+from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import TableChanges
 from sqlx.plan.select_list import Item, groups
 from sqlx.sql.parser import read_tail
-from sqlx.sql.structure import Block, EmitClause, Join, Level, Relation
+from sqlx.sql.structure import Block, EmitClause, FromItem, Join, Level, Relation
 from sqlx.sql.tokens import Token
 
 Names = frozenset[tuple[str, str]]
@@ -178,11 +180,14 @@ class TableBlocks:
     shown: dict[int, ShownTable] = field(default_factory=dict)
     results: dict[int, TableQuery] = field(default_factory=dict)
     corrections: EmitClause | None = field(init=False)
+    _rows: set[int] = field(init=False, default_factory=set)
+    _looked_up: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self._versions = self._right_sides()
         emits = (read_tail(self.text, block).emit for block in self.root.blocks)
         self.corrections = next((emit for emit in emits if emit is not None and emit.kind == "corrections"), None)
+        self._rows = self._under_as_of()
+        self._rows |= self._under_streams()
 
     @property
     def shows_every_update(self) -> bool:
@@ -195,7 +200,7 @@ class TableBlocks:
 
     def reads(self, block: Block) -> bool:
         """Whether a block reads tables and nothing else."""
-        if block.pipe or block.select is None or len(block.items) != 1 or block.span.start in self._versions:
+        if block.pipe or block.select is None or len(block.items) != 1 or block.span.start in self._rows:
             return False
         item = block.items[0]
         plain = [join.relation for join in item.joins if join.as_of is None]
@@ -204,6 +209,39 @@ class TableBlocks:
                 return False
             plain.append(item.relation)
         return all(self._is_table(relation, block.level) for relation in plain)
+
+    def picks_rows(self, block: Block) -> bool:
+        """Whether a block is the right side of a join that picks a row of a table, or part of one."""
+        return block.span.start in self._rows
+
+    def check(self) -> None:
+        """What reads a query over tables is another one, and nothing stands beside it.
+
+        Raises:
+            UnsupportedError: `TABLE.AS_STREAM`.
+        """
+        for level in self.root.walk():
+            for block in level.blocks:
+                if len(level.blocks) > 1 and self.reads(block):
+                    self.refuse_as_stream(block.items[0].relation)
+                for item in block.items if not self.reads(block) else ():
+                    self._check_item(item, level)
+
+    def _check_item(self, item: FromItem, level: Level) -> None:
+        looked_up = [join.relation for join in item.joins if join.as_of is None]
+        for relation in (item.relation, *looked_up):
+            inner = self.query_of(relation, level)
+            is_right_side = relation is not item.relation and self.is_looked_up(relation, level)
+            if inner is not None and not is_right_side and any(self.reads(block) for block in inner.blocks):
+                self.refuse_as_stream(relation)
+
+    def refuse_as_stream(self, relation: Relation) -> NoReturn:
+        """Rows of a table that changes are not those of a stream.
+
+        Raises:
+            UnsupportedError: `TABLE.AS_STREAM`.
+        """
+        raise UnsupportedError("TABLE.AS_STREAM", self.text, relation.span.pair, table=relation.given_name)
 
     def is_stream_first(self, block: Block) -> bool:
         """Whether the results that a block corrects are of the rows of a stream."""
@@ -225,7 +263,24 @@ class TableBlocks:
         entry = self.entry(relation.parts) if relation.kind == "name" else None
         return entry is not None and entry.is_table
 
-    def _right_sides(self) -> set[int]:
+    def is_looked_up(self, relation: Relation, level: Level) -> bool:
+        """Whether a relation is a query over tables that a stream is joined with."""
+        inner = self.query_of(relation, level)
+        return inner is not None and any(block.span.start in self._looked_up for block in inner.blocks)
+
+    def _under_streams(self) -> set[int]:
+        """Where the blocks begin that a stream is joined with: it looks rows up there, and does not see changes."""
+        blocks = [block for level in self.root.walk() for block in level.blocks if not self.reads(block)]
+        joins = [(join, block.level) for block in blocks for item in block.items for join in item.joins]
+        found: set[int] = set()
+        for join, level in joins:
+            inner = self.query_of(join.relation, level) if join.as_of is None else None
+            if inner is not None and self._is_table(join.relation, level):
+                self._looked_up |= {block.span.start for block in inner.blocks}
+                found |= self._blocks(inner)
+        return found
+
+    def _under_as_of(self) -> set[int]:
         """Where the blocks begin that are the right side of an AS OF join: versions are read there, not changes."""
         found: set[int] = set()
         for level in self.root.walk():

@@ -106,7 +106,11 @@ def test_finals_are_what_duckdb_answers(kind, records, tasks):
 def test_the_last_change_of_a_window_is_its_final_row(kind, records, grace):
     finals = closed(script(kind, f"EMIT FINAL{IDLE}", grace), records)
     changes = closed(script(kind, "EMIT CHANGES", grace), records)
-    assert Counter(shown(change) for change in finals) == upserted(changes, 3)
+    sent, last = Counter(shown(change) for change in finals), upserted(changes, 3)
+    assert sent >= last
+    # What else went out are sessions that a row which came later than the grace made longer.
+    deleted = {shown(change)[:3] for change in changes if change.op == "delete"}
+    assert {row[:3] for row in sent - last} <= (deleted if kind == "session" else set())
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "none"])
