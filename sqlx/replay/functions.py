@@ -99,6 +99,7 @@ MACROS = (
     "timestamp_seconds(x) AS make_timestamptz(CAST(x * CAST(1000000 AS BIGINT) AS BIGINT))",
     "timestamp_millis(x) AS make_timestamptz(CAST(x AS BIGINT) * 1000)",
     "timestamp_micros(x) AS make_timestamptz(CAST(x AS BIGINT))",
+    "__sqlx_try_whole(s) AS CASE WHEN regexp_full_match(trim(s), '[+-]?\\d+') THEN trim(s) END",
     "__sqlx_whole(s) AS CASE WHEN s IS NULL OR regexp_full_match(trim(s), '[+-]?\\d+') THEN trim(s) ELSE error(s) END",
     "__sqlx_day(s) AS CASE WHEN regexp_matches(lower(s), '^\\s*[+-]?(inf|epoch)') THEN error(s) ELSE s END",
     "weekday(x) AS CAST(isodow(CAST(x AS DATE)) - 1 AS INTEGER)",

@@ -155,6 +155,9 @@ def made_as_on_spark(node: exp.Expr, types: Sequence[str]) -> bool:
         if function is not None:
             node.set("this", exp.Anonymous(this=function, expressions=[node.this.copy()]))
             return True
+    if isinstance(node, exp.TryCast) and _target(node) in _WHOLE and types == ["string"]:
+        node.set("this", exp.Anonymous(this="__sqlx_try_whole", expressions=[node.this.copy()]))
+        return True
     is_shift = isinstance(node, (exp.Add, exp.Sub)) and types[0] == "date" and isinstance(node.expression, exp.Interval)
     if is_shift and str(node.expression.unit).lower() in _DAYS:
         node.replace(exp.cast(node.copy(), "date"))
@@ -199,7 +202,40 @@ def is_proven(node: exp.Expr, types: Sequence[str]) -> bool:
         return True
     if isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)) and _compares_times(node, types):
         return True
-    return any(signature in proven() for signature in signatures(node, types))
+    if any(signature in proven() for signature in signatures(node, types)):
+        return True
+    return _goes_on(node, types) or (isinstance(node, exp.Substring) and _is_plain_part(node, types))
+
+
+#: What does with further operands what it did with the first two: the place of the first of these.
+_GOES_ON: dict[type[exp.Expr], int] = {exp.Array: 0, exp.ConcatWs: 1, exp.Greatest: 0, exp.Least: 0}
+
+
+def _goes_on(node: exp.Expr, types: Sequence[str]) -> bool:
+    """Whether a calculation over many operands is proven by those over two of them.
+
+    ``x IN (a, b)`` is ``x = a OR x = b``. To a text goes on what is written behind it.
+    """
+    if isinstance(node, exp.In) and node.expressions:
+        items = [(item, kind) for item, kind in zip(node.expressions, types[1:], strict=True) if kind != "null"]
+        pairs = [(exp.EQ(this=node.this.copy(), expression=item.copy()), kind) for item, kind in items]
+        return len({kind for _, kind in items}) == 1 and all(is_proven(pair, [types[0], kind]) for pair, kind in pairs)
+    if isinstance(node, exp.Concat):
+        parts = set(types) - {"string"}
+        ending = ", safe=True)"
+        return "string" in types and all(f"Concat(string, {part}{ending}" in proven() for part in parts | {"string"})
+    first = _GOES_ON.get(type(node))
+    if first is None or len(types) <= first + 2 or len(set(types[first:])) != 1:
+        return False
+    flags = "".join(f", {key}={value}" for key, value in sorted(node.args.items()) if value is True)
+    return f"{type(node).__name__}({', '.join(types[: first + 2])}{flags})" in proven()
+
+
+def _is_plain_part(node: exp.Substring, types: Sequence[str]) -> bool:
+    """Whether a part is asked for by a place from 1 on and a length: only other ones are counted differently."""
+    start, length = node.args.get("start"), node.args.get("length")
+    are_numbers = all(isinstance(number, exp.Literal) and not number.is_string for number in (start, length))
+    return types[0] == "string" and are_numbers and int(str(start)) >= 1 and "Substring(string, 2, 2)" in proven()
 
 
 #: Their last digit goes by the library that calculates them: values that happen to agree prove nothing.

@@ -18,7 +18,7 @@ from sqlglot import exp
 from catalog.spark import columns_of
 from sqlx.errors import TemporalSqlError
 from sqlx.replay.duckdb import Engine, duckdb_text, parse_sql
-from sqlx.replay.proven import calls, family, made_as_on_spark, operands, signatures
+from sqlx.replay.proven import calls, family, is_proven, made_as_on_spark, operands, signatures
 from sqlx.replay.types import Misfit, TypeTextError, from_duckdb, parse_type, reader_of
 from sqlx.testing.slt import plain_value
 
@@ -190,6 +190,13 @@ def signatures_of(trial: Trial) -> set[str]:
     """How the calculations of a trial are listed."""
     engine, tree = Engine(), parse_sql(f"SELECT {trial.expression} AS x FROM t")
     return {next(iter(signatures(node, kinds))) for node, kinds in _calculations(engine, tree.expressions[0], trial)}
+
+
+def is_calculated(trial: Trial) -> bool:
+    """Whether replay calculates a trial."""
+    engine, tree = Engine(), parse_sql(f"SELECT {trial.expression} AS x FROM t").copy()
+    found = _calculations(engine, tree.expressions[0], trial)
+    return all(made_as_on_spark(node, kinds) or is_proven(node, kinds) for node, kinds in found)
 
 
 def _calculations(engine: Engine, tree: exp.Expr, trial: Trial) -> list[tuple[exp.Expr, list[str]]]:

@@ -18,7 +18,7 @@ from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.replay import proven as listed
 from sqlx.replay.aggregates import Evaluator
 from sqlx.replay.duckdb import Engine
-from tests.harness.engines import Trial, agree, signatures_of, trials
+from tests.harness.engines import Trial, agree, is_calculated, signatures_of, trials
 from tests.harness.marks import gated
 from tests.harness.releases import RELEASE
 from tests.harness.slt_live import SETTINGS
@@ -113,6 +113,38 @@ def test_two_hundred_functions_and_operators_are_listed_each_over_its_types():
             names.add(name)
     assert len(names) >= 200, sorted(names)
     assert len(listed.proven()) >= 1000
+
+
+#: Of more operands than any that are listed.
+MANY = (
+    ("s", "{0} IN ('a', 'Abc', '12', '', 'x')"),
+    ("s", "{0} NOT IN ('a', 'Abc', NULL, '')"),
+    ("i", "{0} IN (1, 3, 7, -8, 0)"),
+    ("f", "{0} IN (0.1, 2.5, -2.5, 7.25)"),
+    ("d", "{0} IN (1.25, 2.5, -3.50, 0.0001)"),
+    ("T", "{0} IN (TIMESTAMP'2024-02-29 00:00:00', TIMESTAMP'1970-01-01', NULL, TIMESTAMP'2024-02-29 23:59:59')"),
+    ("D", "{0} IN (DATE'2024-02-29', DATE'1970-01-01', DATE'0001-01-01', DATE'9999-12-31')"),
+    ("sisb", "concat({0}, {1}, {2}, {3}, '!')"),
+    ("sss", "concat_ws(',', {0}, {1}, {2}, 'x', {0})"),
+    ("iii", "greatest({0}, {1}, {2}, 5, {0})"),
+    ("sss", "least({0}, {1}, {2}, 'm')"),
+    ("TTT", "least({0}, {1}, {2}, {0})"),
+    ("ii", "array({0}, {1}, 3, {0})"),
+    ("ss", "array({0}, {1}, 'x')"),
+    ("s", "substring({0}, 2, 3)"),
+    ("s", "substr({0}, 7, 100)"),
+    ("s", "substring({0}, 1, 0)"),
+    ("s", "try_cast({0} AS INT)"),
+    ("s", "try_cast({0} AS BIGINT)"),
+)
+
+
+@pytest.mark.parametrize("many", gated(MANY, (MANY[0], MANY[7])))
+def test_what_goes_on_as_it_began_agrees(spark, many):
+    places, text = many
+    calculated = [trial for trial in trials(text, places) if is_calculated(trial)]
+    assert calculated
+    assert [trial.types for trial in calculated if agree(spark, trial) is False] == []
 
 
 AGGREGATES = (
