@@ -19,6 +19,8 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 _LINE_WIDTH = 120
 _OWN_NAMES = re.compile(r"(, )?`__sqlx_\w+`\.(`\w+`)")
+#: Columns beside those of a versioned table, in a list of what could be meant.
+_OWN_COLUMNS = re.compile(r", (?:`\w+`\.)?`__(?:time|seq|deleted|arrival|pass|order\d+)`")
 
 
 @cache
@@ -166,7 +168,7 @@ class RefusedBySpark(TemporalSqlError, AnalysisException):
         self.sqlstate = str(error.getSqlState() or "42000")
         message = str(error).split(f" SQLSTATE: {self.sqlstate}")[0].strip()
         shown = r"\1\2" if self.condition.startswith("AMBIGUOUS") else ""  # else one of several that could be meant
-        message = _OWN_NAMES.sub(shown, message).removeprefix(f"[{self.condition}] ")
+        message = _OWN_COLUMNS.sub("", _OWN_NAMES.sub(shown, message)).removeprefix(f"[{self.condition}] ")
         lines = [f"[{self.condition}] {message} SQLSTATE: {self.sqlstate}"]
         if span is not None:
             lines.append(caret_lines(text, *span))

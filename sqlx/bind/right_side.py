@@ -15,6 +15,7 @@ from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
 from sqlx.bind.binder import Binder, LiveRead
 from sqlx.bind.reads import live_read, names_versions, query_behind
+from sqlx.bind.spark_errors import refused_in
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import Block, Level, Relation
@@ -166,10 +167,10 @@ class RightSideReader:
         all_hidden = (*hidden, *(("__pass",) if passes else ()))
         columns = self.binder.columns(sql)
         if columns is None:
-            refusal = self.binder.refusal()
-            if self.binder.columns(f"SELECT {select} FROM ({inner.sql}) AS {alias}") is not None:
+            refusal, tested = self.binder.refusal(), ", ".join([select, *passes])
+            if self.binder.columns(f"SELECT {tested} FROM ({inner.sql}) AS {alias}") is not None:
                 self._refuse("an aggregate")  # fine by itself, but not beside the time of each version
-            raise refusal or AssertionError("refused without a reason")
+            raise refused_in(refusal or AssertionError("refused without a reason"), text, block.span)
         shown = tuple(c for c in columns if c.name not in all_hidden)
         lineage = _lineage(tokenize_span(text, block.select), inner)
         keys = tuple((key, _shown_as(lineage, column)) for key, column in inner.keys)

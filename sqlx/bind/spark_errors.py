@@ -11,7 +11,7 @@ from sqlx.bind.binder import Binder
 from sqlx.errors import BindError, RefusedBySpark, TemporalParseError, TemporalSqlError, shows_own_names
 from sqlx.sql.edits import Edits
 from sqlx.sql.near_misses import near_miss
-from sqlx.sql.tokens import LexicalError, Token, tokenize
+from sqlx.sql.tokens import LexicalError, Span, Token, tokenize
 
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
@@ -22,6 +22,24 @@ def refused(binder: Binder, text: str, edits: Edits | None) -> Exception:
     if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError) or edits is None:
         return error or AssertionError("refused without a reason")
     return RefusedBySpark(error, text, _origin(error, edits, text))
+
+
+def refused_in(error: Exception, text: str, span: Span) -> Exception:
+    """The engine's error about a query that was made of a part of a text, with a caret there; ours as it is.
+
+    Args:
+        error: what the engine said.
+        text: the text.
+        span: of the part.
+    """
+    if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError):
+        return error
+    contexts = error.getQueryContext()
+    fragment, part = contexts[0].fragment() if contexts else "", span.of(text)
+    if not fragment or part.count(fragment) != 1:
+        return RefusedBySpark(error, text, span.pair)
+    at = span.start + part.index(fragment)
+    return RefusedBySpark(error, text, (at, at + len(fragment)))
 
 
 def meant(error: PySparkException, text: str) -> PySparkException:

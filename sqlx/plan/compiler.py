@@ -112,6 +112,8 @@ def _rows(context: Context, block: Block, arrival: RowOrder | None) -> tuple[Res
     if not _is_live(context, block, relations, from_text):
         bounded_block(context, block, tail, from_text)
     elif groups(context.text, block, tail):
+        if context.tables.picks_rows(block):
+            context.tables.refuse_groups(block)
         result = aggregate_block(context, block, tail, from_text, arrival)
     elif not block.pipe:
         result = ungrouped_block(context, block, tail)

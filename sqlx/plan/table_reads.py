@@ -214,6 +214,15 @@ class TableBlocks:
         """Whether a block is the right side of a join that picks a row of a table, or part of one."""
         return block.span.start in self._rows
 
+    def refuse_groups(self, block: Block) -> NoReturn:
+        """Rows of groups are not rows that a join can pick.
+
+        Raises:
+            UnsupportedError: `AS_OF_JOIN.RIGHT_SIDE` or `TABLE_LOOKUP.RIGHT_SIDE`.
+        """
+        condition = "TABLE_LOOKUP.RIGHT_SIDE" if block.span.start in self._looked_up else "AS_OF_JOIN.RIGHT_SIDE"
+        raise UnsupportedError(condition, self.text, block.span.pair, found="an aggregate")
+
     def check(self) -> None:
         """What reads a query over tables is another one, and nothing stands beside it.
 

@@ -86,6 +86,25 @@ def test_java_sees_our_condition_and_sqlstate(spark):
     assert "^^^^" in origin.getMessage()
 
 
+@pytest.mark.parametrize(
+    ("inner", "named"),
+    [
+        ("SELECT k, rate FROM hook_rates WHERE ratee > 1", "ratee"),
+        ("SELECT k, x.rate FROM hook_rates", "x.rate"),
+        ("SELECT k, nosuch(rate) AS rate FROM hook_rates", "nosuch(rate)"),
+    ],
+)
+def test_what_is_wrong_in_a_subquery_on_the_right_has_a_caret(spark, inner, named):
+    text = f"SELECT o.id, r.rate FROM hook_orders o JOIN ({inner}) r AS OF o.ts ON o.k = r.k"
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql(text)
+    _, line, carets = str(refused.value).splitlines()
+    at = carets.index("^")
+    assert line[at:].startswith(named)
+    assert carets.count("^") == len(named)
+    assert "__" not in str(refused.value)
+
+
 def test_a_query_that_spark_refuses_inside_ours_keeps_sparks_condition(spark):
     origin = java_error(spark, AS_OF.replace("SELECT ", "SELECT nope(1), "))
     assert (origin.getCondition(), origin.getSqlState()) == ("UNRESOLVED_ROUTINE", "42883")
