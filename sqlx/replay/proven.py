@@ -192,13 +192,20 @@ def is_proven(node: exp.Expr, types: Sequence[str]) -> bool:
         tests = [kind for kind, operand in zip(types, operands(node), strict=True) if _is_test(node, operand)]
         results = {kind for kind, operand in zip(types, operands(node), strict=True) if not _is_test(node, operand)}
         alike = len(set(tests)) <= 1 or (isinstance(node, exp.Case) and node.this is None)
-        if alike and len(results - {"null"}) <= 1 and not results & {"decimal", "wide decimal"}:
+        is_one = (
+            sum(1 for kind in types if kind != "null") == len(tests) + 1
+        )  # of two decimals the scale may be another
+        if alike and len(results - {"null"}) <= 1 and (is_one or not results & {"decimal", "wide decimal"}):
             return True
     if isinstance(node, exp.Cast) and (types == ["null"] or _is_literal_time(node)):
         return True
     if isinstance(node, _APPROXIMATE):
         return False
     if isinstance(node, exp.Like) and types[0] == "string" and _is_plain_pattern(node.expression):
+        return True
+    if isinstance(node, (exp.RegexpLike, exp.RegexpExtract)) and types[0] == "string" and _is_plain_regexp(node):
+        return True
+    if isinstance(node, exp.TimeToStr) and _PLAIN_FORMAT.fullmatch(node.text("format")):
         return True
     if isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)) and _compares_times(node, types):
         return True
@@ -248,6 +255,22 @@ _APPROXIMATE = (
 def _is_plain_pattern(pattern: exp.Expr) -> bool:
     """Whether LIKE means the same in both engines: only escapes differ."""
     return isinstance(pattern, exp.Literal) and pattern.is_string and "\\" not in pattern.name
+
+
+#: Both engines read such expressions alike: no classes with names or of classes, no escapes, no ends of lines.
+_PLAIN_REGEXP = re.compile(r"(?!.*(?:\[\[|\[:|&&|\(\?|[*+?}]\+))[\w ,:/@#^|()\[\]*+?{}-]+", re.ASCII)
+#: Digits of a time, and what stands between them.
+_PLAIN_FORMAT = re.compile(r"(?:%(?:Y|(?:m|d|H|M|S)strict)|[-: /._,])+")
+
+
+def _is_plain_regexp(node: exp.Expr) -> bool:
+    """Whether a regular expression, and the group that is asked for, mean the same in both engines."""
+    pattern, group = node.expression, node.args.get("group")
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string or not _PLAIN_REGEXP.fullmatch(pattern.name):
+        return False
+    if isinstance(node, exp.RegexpLike):
+        return True
+    return isinstance(group, exp.Literal) and int(group.name) <= pattern.name.count("(")
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")

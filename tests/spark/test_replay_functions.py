@@ -136,6 +136,15 @@ MANY = (
     ("s", "substring({0}, 1, 0)"),
     ("s", "try_cast({0} AS INT)"),
     ("s", "try_cast({0} AS BIGINT)"),
+    ("s", "{0} RLIKE '^[a-zA-Z]+b|X{{1,2}}a|[^0-9a-z ]'"),
+    ("s", "{0} RLIKE '(a|b|1)+[e5]?'"),
+    ("s", "regexp_extract({0}, '([a-z]+)X([a-z]*)', 2)"),
+    ("s", "regexp_extract({0}, '([0-9]+)-([0-9]*)', 1)"),
+    ("s", "regexp_extract({0}, '[a-z ]+', 0)"),
+    ("T", "date_format({0}, 'yyyy/MM/dd HH:mm')"),
+    ("T", "date_format({0}, 'mm.ss')"),
+    ("bd", "CASE WHEN {0} THEN {1} END"),
+    ("bd", "if({0}, NULL, {1})"),
 )
 
 
