@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from udtf.aggregates import Aggregate
@@ -243,7 +243,17 @@ def test_a_full_buffer_fails_where_it_does_record_by_record(case, limit, name):
     assert found == expected
 
 
+#: Sessions that closed where they were spilled, and that rows make longer when nothing that is open is spilled.
+KEPT_ON_A_PAGE = (
+    WindowAggregateConfig(Window("session", 2), 0, "final", 1, ()),
+    ([pa.int64()], []),
+    [((key,), time, ()) for key, time in ((1, 0), (2, 0), (3, 3), (1, 2), (2, 2), (3, 20))],
+    [2, 3],
+)
+
+
 @given(cases(), RESTARTS, HASHES, st.none() | st.integers(0, 4), st.none() | st.integers(0, 300))
+@example(KEPT_ON_A_PAGE, "snapshot", "exact", 1, None)
 def test_what_is_spilled_is_as_if_it_had_stayed(case, restarts, hashes, max_rows, max_bytes):
     config, types, rows, cuts = case
     if config.window.kind == "none":

@@ -312,11 +312,10 @@ class WindowAggregateStream:
 
     def snapshot(self) -> Segment:
         """The open windows, stream time and maxima."""
-        segment = self._segment(self._store.held_slots())
-        if not self._store.spilled_rows:
+        segment, spilled = self._segment(self._store.held_slots()), self._spill.tables()
+        if not spilled:
             return segment
-        tables = [*segment.tables.values(), *self._spill.tables()]
-        return Segment({_WINDOWS: pa.concat_tables(tables)}, segment.numbers)
+        return Segment({_WINDOWS: pa.concat_tables([*segment.tables.values(), *spilled])}, segment.numbers)
 
     def apply(self, segment: Segment) -> None:
         """Continue from a snapshot, then from the deltas that followed."""
