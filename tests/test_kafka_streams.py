@@ -20,14 +20,14 @@ from sqlx.errors import TemporalSqlError
 from sqlx.replay.driver import Change, ReplayDriver
 from tests.harness.examples import examples
 from tests.harness.kafka_streams import KafkaStreams, Row, needs_javac
+from tests.test_worked_table_joins import WORDS, by_primary_key, definition
+from tests.test_worked_windows import micros, suppress_clause
 
 pytestmark = [pytest.mark.full, needs_javac]
 
 Case = tuple[dict[str, Any], list[tuple[str, str | None, str | None, int]]]
 COLUMNS = "k STRING, v STRING"
-JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "outer": "FULL JOIN"}
 NAMES = {"S": "s", "T": "t", "L": "l", "R": "r"}
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 PLAIN = st.builds("{}{}{}".format, st.sampled_from(["v", "w", "z"]), st.integers(0, 9), st.sampled_from(["", "x"]))
 GROUPED = st.builds("{}:{}".format, st.sampled_from(["g", "h", "i"]), PLAIN)
 FOREIGN = st.builds("{}|{}".format, st.sampled_from(["f", "g", "h", ""]), PLAIN)
@@ -35,7 +35,7 @@ TABLES = st.one_of(
     st.just({"versioned": False}),
     st.builds(lambda retention: {"versioned": True, "retention": retention}, st.sampled_from([0, 5, 10, 30, 100])),
 )
-LIMITS = st.fixed_dictionaries({"max_records": st.integers(0, 3), "when_full": st.sampled_from(["emit", "fail"])})
+LIMITS = st.fixed_dictionaries({"max_records": st.integers(0, 3), "when_full": st.sampled_from(["emit", "shutdown"])})
 WAITS = st.none() | st.builds(
     lambda time, limit: {"time": time} | limit, st.sampled_from([0, 2, 5, 10, 20]), st.just({}) | LIMITS
 )
@@ -75,7 +75,7 @@ def stream_table_joins(draw: st.DrawFn) -> Case:
 
 @st.composite
 def joins_by_primary_key(draw: st.DrawFn) -> Case:
-    op = {"kind": "table_table_join", "join": draw(st.sampled_from(list(JOINS))), "suppress": draw(WAITS)}
+    op = {"kind": "table_table_join", "join": draw(st.sampled_from(list(WORDS))), "suppress": draw(WAITS)}
     return op | {"left": draw(TABLES), "right": draw(TABLES)}, draw(records({"L": PLAIN, "R": PLAIN}))
 
 
@@ -140,18 +140,6 @@ CASES = {
 # the same in our SQL
 
 
-def ms(number: int) -> str:
-    return f"INTERVAL '{number}' MILLISECOND"
-
-
-def definition(name: str, table: dict[str, Any], columns: str = COLUMNS) -> str:
-    kind = "VERSIONED" if table["versioned"] else "UPSERT"
-    retention = f"HISTORY RETENTION {ms(table['retention'])}" if table["versioned"] else ""
-    return f"""CREATE {kind} TABLE {name} ({columns}, ts TIMESTAMP) KEYS (k) TIMESTAMP BY ts
-        APPLY AS DELETE WHEN v IS NULL {retention};
-        """
-
-
 def stepped(steps: list[str]) -> str:
     """Filters and projections over `t`."""
     relation = "t"
@@ -163,12 +151,7 @@ def stepped(steps: list[str]) -> str:
 
 
 def emit(op: dict[str, Any]) -> str:
-    waits = op.get("suppress")
-    if waits is None:
-        return "EMIT CHANGES"
-    full = {"emit": "EMIT EARLY", "fail": "FAIL"}.get(waits.get("when_full"))
-    buffer = f" BUFFER MAX {waits['max_records']} ROWS WHEN FULL {full}" if full else ""
-    return f"EMIT EVERY {ms(waits['time'])} PER KEY{buffer}"
+    return "EMIT CHANGES" if op.get("suppress") is None else suppress_clause(op)
 
 
 STREAM = f"CREATE STREAM s ({COLUMNS}, ts TIMESTAMP) TIMESTAMP BY ts;\n"
@@ -176,24 +159,23 @@ STREAM = f"CREATE STREAM s ({COLUMNS}, ts TIMESTAMP) TIMESTAMP BY ts;\n"
 
 def of_stream_table_join(op: dict[str, Any]) -> str:
     as_of = "AS OF s.ts" if op["table"]["versioned"] else ""
-    grace = f"GRACE PERIOD {ms(op['grace'])}" if "grace" in op else ""
-    join = f"{JOINS[op['join']]} {stepped(op['steps'])} {as_of} AS t ON s.k = t.k {grace}"
-    return f"{STREAM}{definition('t', op['table'])}SELECT s.k, s.v AS a, t.v AS b FROM STREAM s {join}"
+    grace = f"GRACE PERIOD INTERVAL '{op['grace']}' MILLISECOND" if "grace" in op else ""
+    join = f"{WORDS[op['join']]} {stepped(op['steps'])} {as_of} AS t ON s.k = t.k {grace}"
+    return f"{STREAM}{definition('t', op['table'], COLUMNS)}SELECT s.k, s.v AS a, t.v AS b FROM STREAM s {join}"
 
 
 def of_join(op: dict[str, Any]) -> str:
-    key = "coalesce(l.k, r.k)" if op["join"] == "outer" else "l.k"
-    query = f"SELECT {key} AS k, l.v AS a, r.v AS b FROM l {JOINS[op['join']]} r ON l.k = r.k {emit(op)}"
-    return definition("l", op["left"]) + definition("r", op["right"]) + query
+    tables = definition("l", op["left"], COLUMNS) + definition("r", op["right"], COLUMNS)
+    return tables + by_primary_key(op["join"], emit(op))
 
 
 def of_foreign_key_join(op: dict[str, Any]) -> str:
-    query = f"SELECT l.k, l.v AS a, r.v AS b FROM l {JOINS[op['join']]} r ON l.f = r.k {emit(op)}"
-    return definition("l", op["left"], f"{COLUMNS}, f STRING") + definition("r", op["right"]) + query
+    query = f"SELECT l.k, l.v AS a, r.v AS b FROM l {WORDS[op['join']]} r ON l.f = r.k {emit(op)}"
+    return definition("l", op["left"], f"{COLUMNS}, f STRING") + definition("r", op["right"], COLUMNS) + query
 
 
 def of_read(op: dict[str, Any]) -> str:
-    return definition("t", op["table"]) + f"SELECT k, v AS a FROM {stepped(op['steps'])} AS t {emit(op)}"
+    return definition("t", op["table"], COLUMNS) + f"SELECT k, v AS a FROM {stepped(op['steps'])} AS t {emit(op)}"
 
 
 def of_groups(op: dict[str, Any]) -> str:
@@ -203,10 +185,10 @@ def of_groups(op: dict[str, Any]) -> str:
 
 def of_joined_groups(op: dict[str, Any]) -> str:
     joined = (
-        f"SELECT l.k, l.g, concat(l.v, ',', coalesce(r.v, 'null'), ')') AS v FROM l {JOINS[op['join']]} r ON l.k = r.k"
+        f"SELECT l.k, l.g, concat(l.v, ',', coalesce(r.v, 'null'), ')') AS v FROM l {WORDS[op['join']]} r ON l.k = r.k"
     )
     groups = f"SELECT g AS k, array_sort(collect_list(v)) AS a FROM ({joined}) GROUP BY g {emit(op)}"
-    return definition("l", op["left"], f"{COLUMNS}, g STRING") + definition("r", op["right"]) + groups
+    return definition("l", op["left"], f"{COLUMNS}, g STRING") + definition("r", op["right"], COLUMNS) + groups
 
 
 def of_stream(op: dict[str, Any]) -> str:
@@ -259,10 +241,9 @@ def shown(op: dict[str, Any], change: Change) -> Row:
     """A change as the library prints it."""
     row, unit_us = change.row, unit_of(op)[1]
 
-    def number(time: dt.datetime) -> int:
-        return (time - EPOCH) // dt.timedelta(microseconds=unit_us)
+    def number(time: dt.datetime | None) -> int:
+        return micros(time) // unit_us
 
-    assert change.time is not None, "each result has one"
     key, value = row["k"], row["a"]
     if "ws" in row:
         key = f"{key}@{number(row['ws'])},{number(row['we']) - op['window'].get('gap', 0)}"

@@ -35,11 +35,8 @@ def refused_in(error: Exception, text: str, span: Span) -> Exception:
     if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError):
         return error
     contexts = error.getQueryContext()
-    fragment, part = contexts[0].fragment() if contexts else "", span.of(text)
-    if not fragment or part.count(fragment) != 1:
-        return RefusedBySpark(error, text, span.pair)
-    at = span.start + part.index(fragment)
-    return RefusedBySpark(error, text, (at, at + len(fragment)))
+    place = _only_place(contexts[0].fragment(), text, span) if contexts else None
+    return RefusedBySpark(error, text, place or span.pair)
 
 
 def meant(error: PySparkException, text: str) -> PySparkException:
@@ -144,9 +141,17 @@ def _origin(error: PySparkException, edits: Edits, text: str) -> tuple[int, int]
     contexts, length = error.getQueryContext(), len(text)
     if not contexts:
         return _where_written(error, text)
-    fragment = contexts[0].fragment()
-    if fragment and text.count(fragment) == 1:
-        at = text.index(fragment)
-        return at, at + len(fragment)
+    place = _only_place(contexts[0].fragment(), text, Span(0, length))
+    if place is not None:
+        return place
     first = edits.origin(contexts[0].startIndex())
     return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, length))
+
+
+def _only_place(fragment: str, text: str, span: Span) -> tuple[int, int] | None:
+    """Where a part of a text holds what Spark pointed to, if it does just once."""
+    part = span.of(text)
+    if not fragment or part.count(fragment) != 1:
+        return None
+    at = span.start + part.index(fragment)
+    return at, at + len(fragment)

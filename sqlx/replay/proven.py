@@ -79,12 +79,15 @@ def signatures(node: exp.Expr, types: Sequence[str]) -> Iterator[str]:
         types: the families of its operands.
     """
     name = node.name.lower().removeprefix(PREFIX) if isinstance(node, exp.Anonymous) else type(node).__name__
-    flags = [f"{key}={value}" for key, value in sorted(node.args.items()) if isinstance(value, (bool, str)) and value]
-    flags = [] if isinstance(node, exp.Anonymous) else flags
+    flags = [] if isinstance(node, exp.Anonymous) else _flags(node)
     target = f" to {_target(node)}" if isinstance(node, exp.Cast) else ""
     choices = [_descriptions(operand, kind) for operand, kind in zip(operands(node), types, strict=True)]
     for chosen in product(*choices):
         yield f"{name}({', '.join([*chosen, *flags])}){target}"
+
+
+def _flags(node: exp.Expr) -> list[str]:
+    return [f"{key}={value}" for key, value in sorted(node.args.items()) if isinstance(value, (bool, str)) and value]
 
 
 def _target(node: exp.Cast) -> str:
@@ -228,14 +231,16 @@ def _goes_on(node: exp.Expr, types: Sequence[str]) -> bool:
         pairs = [(exp.EQ(this=node.this.copy(), expression=item.copy()), kind) for item, kind in items]
         return len({kind for _, kind in items}) == 1 and all(is_proven(pair, [types[0], kind]) for pair, kind in pairs)
     if isinstance(node, exp.Concat):
-        parts = set(types) - {"string"}
-        ending = ", safe=True)"
-        return "string" in types and all(f"Concat(string, {part}{ending}" in proven() for part in parts | {"string"})
+        return "string" in types and all(_is_listed(node, ["string", part]) for part in types)
     first = _GOES_ON.get(type(node))
     if first is None or len(types) <= first + 2 or len(set(types[first:])) != 1:
         return False
-    flags = "".join(f", {key}={value}" for key, value in sorted(node.args.items()) if value is True)
-    return f"{type(node).__name__}({', '.join(types[: first + 2])}{flags})" in proven()
+    return _is_listed(node, types[: first + 2])
+
+
+def _is_listed(node: exp.Expr, types: Sequence[str]) -> bool:
+    """Whether the list has a calculation over operands of these families alone."""
+    return f"{type(node).__name__}({', '.join([*types, *_flags(node)])})" in proven()
 
 
 def _is_plain_part(node: exp.Substring, types: Sequence[str]) -> bool:

@@ -23,6 +23,7 @@ inlined(
     loops.push,
     loops.replace_top,
     loops.close_until,
+    loops.is_held,
     loops.count_out,
     loops.take_out,
     loops.weigh,

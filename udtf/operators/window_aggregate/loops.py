@@ -137,6 +137,11 @@ def open_slot(state: Any, clock: Any, code: int, start: Any, end: Any, folds: An
     return int(slot)
 
 
+def is_held(lives: Any) -> Any:
+    """Whether slots are open, or kept: of one, or of many."""
+    return (lives == OPEN) | (lives == KEPT)
+
+
 def touch(state: Any, clock: Any, slot: int) -> None:
     """Remember that this batch has changed a slot."""
     if state.slots[slot, MARK] == 0:
@@ -260,7 +265,7 @@ def hang_in(state: Any, slot: int) -> None:
 def place_all(state: Any, clock: Any) -> None:
     """Fill an empty table, or empty lists, from the slots."""
     for slot in range(clock[USED]):
-        if state.slots[slot, LIFE] == OPEN or state.slots[slot, LIFE] == KEPT:
+        if is_held(state.slots[slot, LIFE]):
             if len(state.table) > 0:
                 place = place_of(state, state.slots[slot, CODE], state.slots[slot, END])
                 state.table[place] = slot
@@ -664,7 +669,7 @@ def held_slots(state: Any, clock: Any, slots: Any) -> int:
     """Write down the slots that are open or kept; returns how many."""
     count = 0
     for slot in range(clock[USED]):
-        if state.slots[slot, LIFE] == OPEN or state.slots[slot, LIFE] == KEPT:
+        if is_held(state.slots[slot, LIFE]):
             slots[count] = slot
             count += 1
     return count

@@ -144,8 +144,7 @@ class Store:
     def changed(self) -> NDArray[np.int64]:
         """The slots that this batch has changed and that are still held."""
         touched = self.state.touched[: self.clock[loops.TOUCHED]]
-        lives = self.state.slots[touched, loops.LIFE]
-        found: NDArray[np.int64] = touched[(lives == loops.OPEN) | (lives == loops.KEPT)]
+        found: NDArray[np.int64] = touched[loops.is_held(self.state.slots[touched, loops.LIFE])]
         return found
 
     def held_slots(self) -> NDArray[np.int64]:
