@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import weakref
 from collections import deque
 from functools import cache, lru_cache
@@ -21,6 +22,7 @@ from catalog.entries import Column, Entry
 from sqlx.bind.binder import LiveRead
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.replay.functions import MACROS, ReplayedSpark, named, register, taken
+from sqlx.replay.generators import check_generators, unnested
 from sqlx.replay.types import TypeTextError, common_type, from_duckdb, parse_type
 from sqlx.sql.tokens import Span
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_NO_FUNCTION = re.compile(r"Function with name (\S+) does not exist")
 _TIMESTAMPS = (exp.StrToTime, exp.TimestampFromParts, exp.Timestamp)
 
 
@@ -44,7 +47,15 @@ def parse_sql(text: str) -> exp.Expr:
         raise _refused(str(error.errors[0]["description"] if error.errors else error)) from error
     except SqlglotError as error:
         raise _refused(str(error)) from error
-    return _with_spark_answers(tree.transform(_as_spark_means))
+    tree = _with_spark_answers(tree.transform(_as_spark_means))
+    for select in tree.find_all(exp.Select):  # a column is called as the query writes it, not as it was defined
+        select.set("expressions", [_called(item) for item in select.expressions])
+    return tree
+
+
+def _called(item: exp.Expr) -> exp.Expr:
+    is_column = isinstance(item, exp.Column) and not isinstance(item.this, exp.Star)
+    return exp.alias_(item, item.name, quoted=True) if is_column else item
 
 
 #: Functions whose results have another type on DuckDB.
@@ -119,12 +130,17 @@ def duckdb_text(tree: exp.Expr) -> str:
         BindError: there is no such way.
     """
     try:
-        return tree.sql(dialect="duckdb")
+        return unnested(tree).sql(dialect="duckdb")
     except SqlglotError as error:
         raise _refused(str(error)) from error
 
 
 def _refused(reason: str) -> BindError:
+    """DuckDB's reason; where it is a function that it has not, what it suggests instead is none of Spark's."""
+    missing = _NO_FUNCTION.search(reason)
+    if missing is not None:
+        reason, written = f"it has no function `{missing[1]}`", f"{missing[1]}("
+        return BindError("REPLAY.QUERY_REFUSED", reason=reason, written=written)
     return BindError("REPLAY.QUERY_REFUSED", reason=" ".join(reason.split()))
 
 
@@ -162,7 +178,11 @@ class Engine:
         Raises:
             BindError: DuckDB refuses it.
         """
-        query = duckdb_text(parse_sql(text))
+        tree = parse_sql(text)
+        check_generators(tree)
+        if tree.find(exp.Lambda) is not None:
+            raise BindError("REPLAY.QUERY_REFUSED", reason="it calculates by `x -> …`", written="->")
+        query = duckdb_text(tree)
         try:
             found = self.connection.sql(query)
             types = [from_duckdb(kind).text for kind in found.types]

@@ -261,21 +261,27 @@ def check_stateless(tree: exp.Expr, is_live: IsLive) -> None:
         UnsupportedError: `UNSUPPORTED.STREAM_FRAGMENT`.
     """
     for node in tree.walk():
+        if isinstance(node, exp.TableSample):
+            refuse("TABLESAMPLE", "TABLESAMPLE")
         if isinstance(node, exp.SetOperation) and _reads_live(node, is_live):
             if not isinstance(node, exp.Union) or node.args.get("distinct"):
-                refuse(f"{node.key.upper()} of distinct rows")
+                refuse(f"{node.key.upper()} of distinct rows", node.key)
             _check_parts(node)
         elif isinstance(node, exp.Select) and _sources_live(node, is_live):
             _check_select(node, is_live)
 
 
-def refuse(what: str) -> NoReturn:
+def refuse(what: str, written: str = "") -> NoReturn:
     """Raise the error for something that needs memory.
+
+    Args:
+        what: in words.
+        written: how it begins in a statement.
 
     Raises:
         UnsupportedError: always.
     """
-    raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", what=what, hint=_HINT)
+    raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", what=what, written=written, hint=_HINT)
 
 
 def _reads_live(node: exp.Expr, is_live: IsLive) -> bool:
@@ -332,11 +338,11 @@ def _sources_live(select: exp.Select, is_live: IsLive) -> list[exp.Expr]:
 def _check_select(select: exp.Select, is_live: IsLive) -> None:
     live = _sources_live(select, is_live)
     if len(live) > 1:
-        refuse("A join of two sources")
+        refuse("A join of two sources", "JOIN")
     for join in select.args.get("joins") or []:
         is_kept = join.side in ("", "LEFT") and join.this is not live[0]
         if not is_kept and join.side:
-            refuse(f"A {join.side} JOIN that keeps rows of the other side")
+            refuse(f"A {join.side} JOIN that keeps rows of the other side", join.side)
     _check_parts(select)
     for expression in (*select.expressions, *filter(None, [select.args.get("where")])):
         _check_expression(expression, is_live)
@@ -345,17 +351,17 @@ def _check_select(select: exp.Select, is_live: IsLive) -> None:
 def _check_parts(node: exp.Expr) -> None:
     for name, what in _PARTS.items():
         if node.args.get(name):
-            refuse(what)
+            refuse(what, what)
 
 
 def _check_expression(expression: exp.Expr, is_live: IsLive) -> None:
     for node in expression.walk(prune=lambda n: isinstance(n, exp.Query)):
         if isinstance(node, exp.Window):
-            refuse("A window function")
+            refuse("A window function", "OVER")
         if isinstance(node, exp.AggFunc):
-            refuse(f"The aggregate {node.sql_name()}")
+            refuse(f"The aggregate {node.sql_name()}", f"{node.sql_name()}(")
         if isinstance(node, exp.Query) and _reads_live(node, is_live):
-            refuse("A subquery in an expression")
+            refuse("A subquery in an expression", "(SELECT")
 
 
 def columns_of(node: PlanNode) -> tuple[Column, ...]:
@@ -410,8 +416,11 @@ class FragmentRunner:
             ctes += [f"{cte.args['alias'].sql(dialect='duckdb')} AS ({duckdb_text(cte.this)})" for cte in read]
             inside = inside.parent
         bare = exp.Select(**{part: select.args.get(part) for part in ("from_", "joins", "laterals")}).copy()
-        bare.set("expressions", [exp.alias_(value.copy(), f"__v{n}") for n, value in enumerate(values)])
-        return self.engine.types(f"WITH {', '.join(ctes)} {duckdb_text(bare)}")
+        for join in bare.args.get("joins") or []:
+            join.set("kind", None if join.kind in ("SEMI", "ANTI") else join.kind)  # their conditions see both sides
+        named = [item.copy() for item in select.expressions if isinstance(item, exp.Alias)]  # others may refer to them
+        bare.set("expressions", [*named, *(exp.alias_(value.copy(), f"__v{n}") for n, value in enumerate(values))])
+        return self.engine.types(f"WITH {', '.join(ctes)} {duckdb_text(bare)}")[len(named) :]
 
     def run(self, read: str, values: Values) -> list[Values]:
         """The fragment's rows when ``values`` is the only row of the relation ``read``.

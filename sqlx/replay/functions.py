@@ -125,8 +125,8 @@ def _half_even(value: float) -> float:
 
 
 def _half_up(value: float, digits: int) -> float:
-    """Of the number as it is written."""
-    return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _WIDE))
+    """Of the number as it is written; zero has no sign then."""
+    return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _WIDE)) + 0.0
 
 
 def _initcap(text: str) -> str:

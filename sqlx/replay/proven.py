@@ -24,6 +24,7 @@ _TRANSPARENT = (
     exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Alias, exp.Star, exp.DataType,
     exp.DataTypeParam, exp.Var, exp.Interval, exp.And, exp.Or, exp.Not, exp.Tuple, exp.Cast, exp.PropertyEQ,
     exp.Dot, exp.Struct, exp.IntervalSpan, exp.Lambda, exp.Distinct, exp.Order, exp.Ordered, exp.Explode,
+    exp.Aliases,
 )  # fmt: skip
 _FAMILIES = (
     (r"(TINYINT|SMALLINT|INTEGER|BIGINT)", "int"), (r"(FLOAT|DOUBLE)", "float"),
@@ -119,6 +120,7 @@ def as_on_spark(tree: exp.Expr, types_of: Callable[[exp.Select, list[exp.Expr]],
     for select in tree.find_all(exp.Select):
         where = select.args.get("where")
         parts = [*select.expressions, where and where.this, *(join.args.get("on") for join in _joins(select))]
+        parts += _calculated(select)
         found = [node for part in parts if part is not None for node in reversed(list(calls(part)))]  # inner ones first
         values = [operand for node in found for operand in operands(node) if not isinstance(operand, _WORDLESS)]
         kinds = dict(zip(map(id, values), types_of(select, values) if values else (), strict=True))
@@ -161,11 +163,33 @@ def made_as_on_spark(node: exp.Expr, types: Sequence[str]) -> bool:
     if isinstance(node, exp.TryCast) and _target(node) in _WHOLE and types == ["string"]:
         node.set("this", exp.Anonymous(this="__sqlx_try_whole", expressions=[node.this.copy()]))
         return True
+    if isinstance(node, (exp.Like, exp.ILike)) and types == ["string", "string"]:
+        return _escaped(node)
+    if isinstance(node, exp.Escape):  # of a LIKE, which was looked at before
+        like, mark = node.this, node.text("expression")
+        return isinstance(like, (exp.Like, exp.ILike)) and len(mark) == 1 and _is_plain_pattern(like.expression, mark)
     is_shift = isinstance(node, (exp.Add, exp.Sub)) and types[0] == "date" and isinstance(node.expression, exp.Interval)
     if is_shift and str(node.expression.unit).lower() in _DAYS:
         node.replace(exp.cast(node.copy(), "date"))
         return True
     return False
+
+
+def _escaped(like: exp.Like | exp.ILike) -> bool:
+    """Whether a pattern means the same in both engines, once it is said that a backslash escapes.
+
+    Raises:
+        UnsupportedError: it escapes what needs no escape, which Spark refuses.
+    """
+    pattern = like.expression
+    if isinstance(like.parent, exp.Escape):
+        return True
+    is_text = isinstance(pattern, exp.Literal)
+    if is_text and not _is_plain_pattern(pattern, "\\"):
+        raise UnsupportedError("REPLAY.NOT_PROVEN", call=_as_written(like), over="string, string")
+    if not is_text or "\\" in pattern.name:
+        like.replace(exp.Escape(this=like.copy(), expression=exp.Literal.string("\\")))
+    return True
 
 
 def _as_written(node: exp.Expr) -> str:
@@ -183,6 +207,16 @@ _WORDLESS = (exp.Var, exp.Query, exp.Lambda, exp.Star, exp.IntervalSpan, exp.Dat
 
 def _joins(select: exp.Select) -> list[exp.Expr]:
     return select.args.get("joins") or []
+
+
+def _calculated(select: exp.Select) -> Iterator[exp.Expr]:
+    """What is calculated in the relations of a query: the arrays of generators, and the rows of VALUES."""
+    joined = [relation.this for relation in (select.args.get("from_"), *_joins(select)) if relation is not None]
+    for relation in (*joined, *(select.args.get("laterals") or [])):
+        if isinstance(relation, (exp.Lateral, exp.Table)) and isinstance(relation.this, exp.Func):
+            yield relation.this
+        if isinstance(relation, (exp.Values, exp.Unnest)):
+            yield from relation.expressions
 
 
 def _family_of(operand: exp.Expr, kinds: dict[int, str]) -> str:
@@ -204,8 +238,6 @@ def is_proven(node: exp.Expr, types: Sequence[str]) -> bool:
         return True
     if isinstance(node, _APPROXIMATE):
         return False
-    if isinstance(node, exp.Like) and types[0] == "string" and _is_plain_pattern(node.expression):
-        return True
     if isinstance(node, (exp.RegexpLike, exp.RegexpExtract)) and types[0] == "string" and _is_plain_regexp(node):
         return True
     if isinstance(node, exp.TimeToStr) and _PLAIN_FORMAT.fullmatch(node.text("format")):
@@ -257,9 +289,11 @@ _APPROXIMATE = (
 )  # fmt: skip
 
 
-def _is_plain_pattern(pattern: exp.Expr) -> bool:
-    """Whether LIKE means the same in both engines: only escapes differ."""
-    return isinstance(pattern, exp.Literal) and pattern.is_string and "\\" not in pattern.name
+def _is_plain_pattern(pattern: exp.Expr, escape: str) -> bool:
+    """Whether a pattern of LIKE escapes only what needs it; Spark refuses others, DuckDB takes them as they are."""
+    mark = re.escape(escape)
+    text = pattern.name if isinstance(pattern, exp.Literal) else escape
+    return re.fullmatch(f"(?:[^{mark}]|{mark}[%_{mark}])*", text, re.DOTALL) is not None
 
 
 #: Both engines read such expressions alike: no classes with names or of classes, no escapes, no ends of lines.

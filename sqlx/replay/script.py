@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -77,14 +77,25 @@ class Script:
             if error.text is not None:
                 raise
             texts = (self.plan.text, *self.definitions)
-            found = ((text, place) for text in texts for place in _places(error, text))
-            text, span = (self.plan.text, error.span) if error.span is not None else next(found, (None, None))
+            text, span = (self.plan.text, error.span) if error.span is not None else _place(error, texts)
             raise UnsupportedError(error.condition, text, span, **error.parameters) from error
 
 
-def _places(error: UnsupportedError, text: str) -> Iterator[tuple[int, int]]:
-    """Where the call of an error stands in a text, spaces and the case of letters aside."""
-    wanted = [token.text.upper() for token in tokenize(error.parameters.get("call", ""))]
+def _place(error: TemporalSqlError, texts: Sequence[str]) -> tuple[str, tuple[int, int]] | tuple[None, None]:
+    """Where stands what an error is about: the first place of a calculation, and of a mere word its only one."""
+    call, word = error.parameters.get("call", ""), error.parameters.get("written", "")
+    tokens = tokenize(call)
+    if len(tokens) > 1 and tokens[1].text == "(":  # written in another way, such as with named_struct
+        word = f"{tokens[0].text}("
+    calls, words = ([(t, place) for t in texts for place in _places(what, t)] for what in (call, word))
+    if calls or len(words) == 1:
+        return (calls or words)[0]
+    return None, None
+
+
+def _places(written: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where some words stand in a text, spaces and the case of letters aside."""
+    wanted = [token.text.upper() for token in tokenize(written)]
     tokens = tokenize(text)
     for start in range(len(tokens) - len(wanted) + 1 if wanted else 0):
         found = tokens[start : start + len(wanted)]
@@ -225,6 +236,9 @@ def _with_caret(error: BindError, query: str, catalog: MemoryCatalog) -> Tempora
         return None
     if isinstance(error.__cause__, ParseError):
         return _syntax_error(error.__cause__, query)
+    text, span = _place(error, [query])
+    if text is not None:
+        return BindError(error.condition, text, span, **error.parameters)
     reason = error.parameters["reason"]
     missing, relation = _NOT_FOUND.search(reason), _NO_RELATION.search(reason)
     if missing is None:

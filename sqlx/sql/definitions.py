@@ -150,7 +150,11 @@ _HEADS: dict[str, tuple[str, ...]] = {
 }
 #: The words that begin a clause.
 CLAUSES = tuple(words[0] for words in _HEADS.values())
-_MEANT = {"PRIMARY": "KEYS (column, …)", "UNIQUE": "KEYS (column, …)"}
+_MEANT = {
+    **dict.fromkeys(("PRIMARY", "UNIQUE"), "KEYS (column, …)"),
+    **dict.fromkeys(("WATERMARK", "EVENT", "EVENTTIME", "ROWTIME"), "TIMESTAMP BY time"),
+    **dict.fromkeys(("WITH", "LOCATION", "STORED"), "USING format OPTIONS (name 'value', …)"),
+}
 _TABLES_ONLY = {
     "KEYS": "Rows of a stream do not replace each other: leave KEYS out, or write CREATE VERSIONED TABLE (history by "
     "time) or CREATE UPSERT TABLE (the last row to arrive).",

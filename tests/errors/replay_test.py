@@ -53,15 +53,23 @@ HINT: Write the columns with their types after the name: CREATE … orders (id I
 [REPLAY.QUERY_REFUSED] This query cannot be run in replay: """,
     STREAM + "SELECT DISTINCT ccy FROM STREAM orders": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] DISTINCT over a live stream is not supported here. SQLSTATE: 0A000
+LINE 1: SELECT DISTINCT ccy FROM STREAM orders
+               ^^^^^^^^
 {HINT}""",
     STREAM + "SELECT ccy FROM STREAM orders ORDER BY ccy": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] ORDER BY over a live stream is not supported here. SQLSTATE: 0A000
+LINE 1: SELECT ccy FROM STREAM orders ORDER BY ccy
+                                      ^^^^^^^^
 {HINT}""",
     STREAM + "SELECT ccy FROM STREAM orders LIMIT 1": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] LIMIT over a live stream is not supported here. SQLSTATE: 0A000
+LINE 1: SELECT ccy FROM STREAM orders LIMIT 1
+                                      ^^^^^
 {HINT}""",
     STREAM + "SELECT row_number() OVER (ORDER BY id) AS n FROM STREAM orders": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] A window function over a live stream is not supported here. SQLSTATE: 0A000
+LINE 1: SELECT row_number() OVER (ORDER BY id) AS n FROM STREAM orders
+                            ^^^^
 {HINT}""",
     STREAM + "SELECT a.id FROM orders a JOIN orders b ON a.id = b.id": """
 [UNSUPPORTED.STREAM_FRAGMENT] A join of two streams over a live stream is not supported here. SQLSTATE: 0A000
@@ -71,9 +79,13 @@ HINT: Write the columns with their types after the name: CREATE … orders (id I
 {HINT}""",
     STREAM + "SELECT id FROM orders UNION SELECT 1": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] UNION of distinct rows over a live stream is not supported here. SQLSTATE: 0A000
+LINE 1: SELECT id FROM orders UNION SELECT 1
+                              ^^^^^
 {HINT}""",
     STREAM + "SELECT id FROM orders WHERE id IN (SELECT id FROM orders)": f"""
 [UNSUPPORTED.STREAM_FRAGMENT] A subquery in an expression over a live stream is not supported here. SQLSTATE: 0A000
+LINE 1: SELECT id FROM orders WHERE id IN (SELECT id FROM orders)
+                                          ^^^^^^^
 {HINT}""",
     STREAM + TABLE + "SELECT o.id, r.rate FROM orders o JOIN rates r ON o.ccy = r.ccy": """
 [UNSUPPORTED.VERSIONED_PLAIN_JOIN] A plain JOIN of a stream with the versioned table `rates` could mean two things:""",
