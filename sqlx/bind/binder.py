@@ -146,6 +146,10 @@ class Binder(Protocol):
         """
         ...
 
+    def is_stream(self, query: str) -> bool:
+        """Whether a query that the engine takes reads a stream of the engine's own; definitions are no such streams."""
+        ...
+
     def refusal(self) -> Exception | None:
         """The engine's own error for the query that :meth:`columns` refused last."""
         ...

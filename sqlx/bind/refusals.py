@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlx.bind.binder import Binder
 from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, TemporalSqlError, UnsupportedError, did_you_mean
-from sqlx.sql.structure import Block, FromItem, Join, Relation
+from sqlx.sql.structure import Block, FromItem, Join, Level, Relation
 from sqlx.sql.tokens import Span, Token, tokenize_span
 
 # Names that an AS OF join cannot see although they stand near: of the query around it, or across a comma.
@@ -113,6 +113,20 @@ def check_known(binder: Binder, text: str, span: Span, name: str, body: str) -> 
     if binder.columns(f"SELECT * FROM {body}") is None:
         suggestion = did_you_mean(name, binder.names())
         raise BindError("BIND.UNKNOWN_RELATION", text, span.pair, name=name, suggestion=suggestion)
+
+
+def undefined_stream(binder: Binder, text: str, root: Level) -> UnsupportedError:
+    """The error for a stream of Spark's own, which an operator of the statement reads."""
+    read = root.read()
+    found = next((r for r in read if r.stream and binder.entry(r.parts) is None), None)
+    found = found or next((r for r in read if binder.is_stream(f"SELECT * FROM {r.body.of(text)}")), None)
+    if found is None:
+        return UnsupportedError("STREAMING.UNDEFINED", text, (0, len(text)), name="The input", hint="")
+    name = ".".join(found.parts)
+    hint = f"Write CREATE STREAM s FROM {name} TIMESTAMP BY column, and read STREAM s."
+    if binder.entry(found.parts) is not None:
+        hint = f"Read it live: STREAM {name}."
+    return UnsupportedError("STREAMING.UNDEFINED", text, found.body.pair, name=name, hint=hint)
 
 
 def check_names(text: str, relations: list[tuple[str, Relation | None]]) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import Binder
-from sqlx.bind.refusals import check_relation
+from sqlx.bind.refusals import check_relation, undefined_stream
 from sqlx.bind.scope import RelationScope
 from sqlx.bind.spark_errors import refused
 from sqlx.plan.live_reads import LiveReads
@@ -84,6 +84,15 @@ class Context:
         """A query made of the text, with its columns and the nodes that it reads."""
         return Fragment(sql, self.columns_of(sql), self.reads(sql))
 
+    def check_bounded(self, sql: str) -> None:
+        """Refuse a stream without a definition: as rows of now it would be read, each micro-batch by itself.
+
+        Raises:
+            UnsupportedError: `STREAMING.UNDEFINED`.
+        """
+        if self.binder.is_stream(sql):
+            raise undefined_stream(self.binder, self.text, self.tables.root)
+
     def table(self, relation: Relation, level: Level) -> Entry | None:
         """The definition that a relation names, unless a common table expression hides it."""
         if relation.kind != "name" or level.cte_of(relation) is not None:
@@ -97,6 +106,9 @@ class Context:
     def add(self, node: _Node) -> _Node:
         """Put an operator into the plan: later queries may read its result by its name."""
         inputs = tuple(replace(fragment, reads=self.reads(fragment.sql)) for fragment in node.inputs)
+        for fragment in inputs:
+            if not (self.streaming and fragment.reads):
+                self.check_bounded(fragment.sql)
         node = node.with_inputs(inputs)
         self.nodes[node.name] = node
         self.binder.announce(node.name, node.columns)

@@ -627,6 +627,9 @@ def bounded_block(context: Context, block: Block, tail: QueryTail, from_text: st
     if slides:
         aggregate_block(context, block, tail, from_text)
     elif tail.ours:
+        relations = Span(block.items[0].start, block.items[-1].end)
+        prefix = with_clause(context.text, context.edits, block.level, relations)
+        context.check_bounded(f"{prefix}SELECT * FROM {from_text}")
         _spark_block(context, block, tail)
     else:
         return

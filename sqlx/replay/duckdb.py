@@ -249,6 +249,11 @@ class DuckDbBinder:
             self._refusal = error
             return None
 
+    def is_stream(self, query: str) -> bool:
+        """Replay has its definitions alone."""
+        del query
+        return False
+
     def refusal(self) -> Exception | None:
         """Why the last query was refused."""
         return self._refusal

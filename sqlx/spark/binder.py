@@ -334,6 +334,10 @@ class SparkBinder:
             self._refusal = error
             return None
 
+    def is_stream(self, query: str) -> bool:
+        """Whether a query reads one of Spark's own streams; it is asked as `columns` is."""
+        return self.columns(query) is not None and self._dataset(query).isStreaming
+
     def standing_in(self, query: str) -> str:
         """The query with a stand-in of its columns for each relation that was announced."""
         for name, stand_in in self._stand_ins.items():

@@ -41,6 +41,7 @@ FOUND_BY_SPARK = {
     "STREAMING.STATE_ELSEWHERE": {"name": "t", "reason": "it has no checkpoint"},
     "STREAMING.STATE_OTHER": {"name": "t"},
     "STREAMING.TABLE_EXISTS": {"name": "t"},
+    "STREAMING.UNDEFINED": {"name": "sent", "hint": "Write CREATE STREAM."},
     "STREAMING.UNFINISHED_RESCALE": {"name": "t", "reason": "Retry."},
     "STREAMING.UNKNOWN_FORMAT": {"format": "parkett", "reason": "", "suggestion": "Did you mean `parquet`? "},
     "STREAMING.UNKNOWN_QUERY": {"name": "tt", "suggestion": "Did you mean `t`? "},

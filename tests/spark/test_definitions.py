@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 
 from catalog.relations import as_of_sql, history_sql
 from catalog.spark import SparkCatalog
-from sqlx.errors import BindError
+from sqlx.errors import BindError, UnsupportedError
+from tests.harness.releases import RELEASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -373,3 +375,31 @@ def test_names_of_nothing_resolve_to_nothing(db: Definitions) -> None:
     db.run("CREATE TABLE t (id INT) USING parquet")
     assert [db.catalog.resolve(name) for name in ("t", "nope", "nodb.t", "a.b.c", "a.b.c.d", "`x y`")] == [None] * 6
     assert db.catalog.names() == ("t",)
+
+
+OVER_STREAMS = (
+    "SELECT id FROM {stream} DEDUPLICATE WITHIN INTERVAL 10 MINUTES BY (id) ON TIME ts",
+    "SELECT o.id, r.rate FROM {stream} o LEFT JOIN rates r AS OF o.ts ON o.id = r.id",
+    "WITH o AS (SELECT * FROM {stream}) SELECT o.id, r.rate FROM o JOIN rates r AS OF o.ts ON o.id = r.id",
+    "SELECT id, count(*) AS n FROM {stream} GROUP BY id EMIT CHANGES",
+    "SELECT count(*) AS n FROM {stream} GROUP BY window(ts, '1 minute') GRACE PERIOD INTERVAL 1 MINUTE EMIT FINAL",
+)
+
+
+def test_a_stream_of_sparks_own_is_no_input_of_an_operator(db: Definitions) -> None:
+    """It would be joined with the versions of now, and counted a micro-batch at a time."""
+    db.run("CREATE TABLE sent (id INT, ts TIMESTAMP) USING parquet")
+    db.run("CREATE TABLE changes (id INT, rate INT, ts TIMESTAMP) USING parquet")
+    db.run("CREATE VERSIONED TABLE rates FROM changes KEYS (id) TIMESTAMP BY ts")
+    db.spark.readStream.table("sent").createOrReplaceTempView("arriving")
+    read = ["arriving", *(["STREAM sent", "STREAM arriving"] if RELEASE >= (4, 1) else [])]
+    for stream, query in itertools.product(read, OVER_STREAMS):
+        with pytest.raises(UnsupportedError, match=f"`{stream.split()[-1]}` is a stream of Spark") as refused:
+            db.spark.sql(query.format(stream=stream))
+        assert refused.value.condition == "STREAMING.UNDEFINED"
+        assert "CREATE STREAM s FROM" in str(refused.value)
+    assert db.spark.sql("SELECT * FROM arriving").isStreaming
+    db.run("CREATE TEMPORARY STREAM orders FROM arriving TIMESTAMP BY ts")
+    assert db.spark.sql(OVER_STREAMS[1].format(stream="STREAM orders")).isStreaming
+    with pytest.raises(UnsupportedError, match="Read it live: STREAM orders"):
+        db.spark.sql(OVER_STREAMS[1].format(stream="orders"))
