@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlx.bind.binder import ROW, Binder, RowOrder
+from sqlx.bind.binder import Binder, RowOrder
 from sqlx.bind.comparison import check_carried
 from sqlx.bind.reads import insert_target
 from sqlx.plan.context import Context
@@ -76,7 +76,7 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     check_corrected(context)
     sql = context.edits.render()
     columns = context.columns_of(sql) if context.nodes and in_session and is_query(text) else ()
-    columns = tuple(column for column in columns if column.name != ROW)
+    columns = context.shown(columns)
     if any(updates_in(node) is not None for node in context.nodes.values() if isinstance(node, Operator)):
         shown = next((block.select for block in root.blocks if block.select is not None), Span(0, len(text)))
         check_carried(text, shown.pair, [(column.name, column.type) for column in columns])

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from catalog.entries import Column, Entry
-from sqlx.bind.binder import Binder
+from sqlx.bind.binder import ROW, Binder
 from sqlx.bind.refusals import check_relation, undefined_stream
 from sqlx.bind.scope import RelationScope
 from sqlx.bind.spark_errors import refused
+from sqlx.errors import UnsupportedError
 from sqlx.plan.live_reads import LiveReads
 from sqlx.plan.nodes import Fragment, Operator, PlanNode
 from sqlx.plan.subquery_text import stands_in
 from sqlx.plan.table_reads import TableBlocks
 from sqlx.sql.edits import Edits
-from sqlx.sql.structure import Level, Relation
+from sqlx.sql.structure import Level, Relation, is_recursion
 
 _Node = TypeVar("_Node", bound=Operator)
 
@@ -61,6 +62,10 @@ class Context:
         """Whether live rows carry event time and order of arrival along."""
         return self.streaming and self.binder.carries_row_order
 
+    def shown(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Columns without the hidden one of live rows; over bounded rows a column of its name is the user's."""
+        return tuple(column for column in columns if not (self.carries and column.name == ROW))
+
     def columns_of(self, sql: str) -> tuple[Column, ...]:
         """The columns of a query made of the text; an error of the engine where it is refused."""
         columns = self.binder.columns(sql)
@@ -73,6 +78,9 @@ class Context:
         columns = self.columns_of(sql) if relation is None else self.binder.columns(sql)
         if columns is not None or relation is None:
             return columns or ()
+        if is_recursion(self.tables.root, relation):
+            name = relation.parts[0]
+            raise UnsupportedError("UNSUPPORTED.RECURSIVE", self.text, relation.body.pair, name=name)
         check_relation(self.binder, self.text, relation, self.edits.render(relation.body))
         raise refused(self.binder, self.text, None)
 

@@ -310,7 +310,7 @@ def _shown(context: Context, base: _Base, prefix: str, inner: Relation | None) -
         )
     sql = f"{prefix}SELECT {quoted(base.name)}.* FROM {base.from_text}"
     columns = context.bound(sql, inner)
-    return RelationScope(base.name, tuple(c for c in columns if c.name not in base.hidden and c.name != ROW))
+    return RelationScope(base.name, tuple(c for c in context.shown(columns) if c.name not in base.hidden))
 
 
 def _needed(context: Context, block: Block, relation: Relation, shown: RelationScope) -> tuple[Column, ...]:

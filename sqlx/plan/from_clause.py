@@ -9,7 +9,7 @@ from functools import partial
 from pyspark.errors import PySparkException
 
 from catalog.entries import Column
-from sqlx.bind.binder import ROW, RowOrder
+from sqlx.bind.binder import RowOrder
 from sqlx.bind.reads import rewritten_read
 from sqlx.bind.refusals import check_names, explain_binding_error
 from sqlx.bind.right_side import RightSide, RightSideReader
@@ -233,7 +233,7 @@ class FromCompiler:
         columns = self.context.bound(sql, relation) if relation is not None else self.context.columns_of(sql)
         named = relation is not None and relation.alias is None
         qualifiers = relation.parts[:-1] if relation is not None and named else ()
-        return RelationScope(known.visible.name, tuple(c for c in columns if c.name != ROW), qualifiers)
+        return RelationScope(known.visible.name, self.context.shown(columns), qualifiers)
 
     def _lookup(self, item: FromItem, join: Join, known: list[FromRelation]) -> list[FromRelation] | None:
         """Live: a plain join of a stream with an upsert table looks up the row there is now (6.2)."""
@@ -296,7 +296,7 @@ class FromCompiler:
         name = relation.given_name
         alias = "" if relation.visible_name is not None else f" AS {name}"
         columns = context.columns_of(f"{prefix}SELECT `{name}`.* FROM {context.edits.render(relation.span)}{alias}")
-        columns = tuple(column for column in columns if column.name != ROW)
+        columns = context.shown(columns)
         query = context.tables.results[inner.blocks[0].span.start]
         found = query.as_relation(RelationScope(name, columns))
         if query.carried is None:

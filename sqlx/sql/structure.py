@@ -315,6 +315,16 @@ class Level:
         return above + self.ctes
 
 
+def is_recursion(root: Level, relation: Relation) -> bool:
+    """Whether a relation is the recursive common table expression in which it stands."""
+    for level in root.walk():
+        cte, above = level.cte, level.parent
+        is_inside = level.span.start <= relation.span.start < level.span.end
+        if cte is not None and above is not None and above.recursive and is_inside:
+            return [part.lower() for part in relation.parts] == [cte.name.lower()]
+    return False
+
+
 def relations_of(item: FromItem) -> list[Relation]:
     """The relations of a FROM item, those in its groups and those that are deduplicated too."""
     found: list[Relation] = []

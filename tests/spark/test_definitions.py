@@ -403,3 +403,13 @@ def test_a_stream_of_sparks_own_is_no_input_of_an_operator(db: Definitions) -> N
     assert db.spark.sql(OVER_STREAMS[1].format(stream="STREAM orders")).isStreaming
     with pytest.raises(UnsupportedError, match="Read it live: STREAM orders"):
         db.spark.sql(OVER_STREAMS[1].format(stream="orders"))
+
+
+def test_a_column_of_the_users_may_be_called_like_the_hidden_one_of_live_rows(db: Definitions) -> None:
+    db.run("CREATE TABLE odd AS SELECT 1 AS __row, 7 AS id, TIMESTAMP'2024-01-01' AS ts")
+    db.run("CREATE TABLE changes AS SELECT 7 AS id, 5 AS rate, TIMESTAMP'2023-01-01' AS ts")
+    db.run("CREATE VERSIONED TABLE rates FROM changes KEYS (id) TIMESTAMP BY ts")
+    (joined,) = db.spark.sql("SELECT o.*, r.rate FROM odd o JOIN rates r AS OF o.ts ON o.id = r.id").collect()
+    assert [joined["__row"], joined["id"], joined["rate"]] == [1, 7, 5]
+    (first,) = db.spark.sql("SELECT * FROM odd DEDUPLICATE WITHIN INTERVAL 1 DAY BY (id) ON TIME ts").collect()
+    assert first["__row"] == 1
