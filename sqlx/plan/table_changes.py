@@ -119,17 +119,31 @@ def check_one_row(context: Context, block: Block, tail: QueryTail) -> None:
     Raises:
         UnsupportedError: a generator makes several of it, or what it shows depends on other rows.
     """
-    if block.span.start not in context.tables.shown:
-        return
-    called = [Span(token.start, token.end) for token in generators(tokenize_span(context.text, block.select))]
-    for span in (*called, *tail.laterals):
-        raise UnsupportedError("TABLE.GENERATOR", context.text, span.pair)
+    if block.span.start in context.tables.shown:
+        for span in tail.laterals:
+            raise UnsupportedError("TABLE.GENERATOR", context.text, span.pair)
+        check_shown_alone(context, block, tail)
+
+
+def check_shown_alone(context: Context, block: Block, tail: QueryTail) -> None:
+    """Refuse what would show several rows for one, or one by others; see `check_one_row`.
+
+    Raises:
+        UnsupportedError: `TABLE.GENERATOR` or `TABLE.SEVERAL_ROWS`.
+    """
+    if tail.pipes is not None:
+        what, hint = "A pipe operator behind a result that changes", "Write it as one SELECT."
+        span = tail.pipes.start, tail.pipes.start + len("|>")
+        raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", context.text, span, what=what, hint=hint)
     tokens = tokenize_span(context.text, block.select)
+    for token in generators(tokens):
+        raise UnsupportedError("TABLE.GENERATOR", context.text, (token.start, token.end))
     several = [t for t in tokens if t.word == "DISTINCT" and t is tokens[0]]
     several += [t for t, after in pairwise(tokens) if t.word == "OVER" and after.text == "("]
     found = [Span(t.start, t.end) for t in several] + tail.rest
     if found:
-        what = " ".join(token.word for token in tokenize_span(context.text, found[0])[:2])
+        first, *others = [token.word for token in tokenize_span(context.text, found[0])[:2]]
+        what = " ".join([first, *(word for word in others if word == "BY")])
         raise UnsupportedError("TABLE.SEVERAL_ROWS", context.text, found[0].pair, what=what)
 
 

@@ -26,7 +26,7 @@ from sqlx.plan.live_reads import check_live_left, row_item
 from sqlx.plan.nodes import Aggregation, Fragment, Places, Result, TableAggregation
 from sqlx.plan.select_list import Grouping, Item, Replaced, Replacer, alias_text, groups, select_items, shown_name
 from sqlx.plan.subquery_text import with_clause
-from sqlx.plan.table_changes import check_every, table_of
+from sqlx.plan.table_changes import check_every, check_shown_alone, table_of
 from sqlx.plan.table_reads import ShownTable, TableQuery
 from sqlx.plan.updates import carried_by, order_of, update_columns, updates_in
 from sqlx.sql.cursor import Cursor
@@ -138,7 +138,7 @@ def rewrite(
     for piece in having:
         edits.replace(piece.span, piece.sql)
     condition = "true" if tail.having is None else edits.render(tail.having)
-    rest = "".join(f" {edits.render(span)}" for span in tail.rest)
+    rest = "".join(f" {edits.render(span)}" for span in (*tail.rest, *([tail.pipes] if tail.pipes else [])))
     end = max(group.block.items[-1].end, group.block.tail.end)
     where = f" WHERE {condition}" if tail.having is not None else ""
     edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
@@ -354,6 +354,8 @@ def aggregate_block(
     for item, pieces in zip(group.items, selected, strict=True):
         _check_grouped(group, item.tokens, pieces)
     _check_grouped(group, tokenize_span(context.text, tail.having), having)
+    if context.streaming and (tail.emit is None or tail.emit.kind != "final"):  # its result is a table that changes
+        check_shown_alone(context, block, tail)
     node = context.add(_node(group))
     around = rewrite(group, node, selected, [*having, *order])
     if isinstance(node, TableAggregation) and not is_outermost(block):

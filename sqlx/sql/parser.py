@@ -918,7 +918,10 @@ class _TailReader:
         cursor, tail = self.cursor, self.tail
         while not cursor.done:
             start = cursor.index
-            if cursor.take("WHERE"):
+            if cursor.symbol() == "|>":
+                cursor.step(cursor.stop - cursor.index)
+                tail.pipes = cursor.span_from(start)
+            elif cursor.take("WHERE"):
                 tail.where = self._condition()
             elif cursor.take("GROUP", "BY"):
                 tail.group = self._group()
@@ -997,6 +1000,8 @@ class _TailReader:
         if before is not None and (before.text == "." or before.word == "AS"):
             return False
         word, following = cursor.word(), cursor.word(1)
+        if cursor.symbol() == "|>":
+            return True
         if word == "EMIT":
             return following in _EMITS or _ends_operand(before)
         if word == "WINDOW":  # a named window, and no call of window(…)

@@ -114,6 +114,7 @@ class QueryTail:
         emit: the EMIT clause.
         laterals: LATERAL VIEW, which belongs to the FROM clause.
         rest: ORDER BY, LIMIT and what else is Spark's.
+        pipes: the pipe operators behind all of these.
     """
 
     where: Span | None = None
@@ -127,6 +128,7 @@ class QueryTail:
     emit: EmitClause | None = None
     laterals: list[Span] = field(default_factory=list)
     rest: list[Span] = field(default_factory=list)
+    pipes: Span | None = None
 
     @property
     def ours(self) -> list[Span]:

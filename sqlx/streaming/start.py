@@ -265,7 +265,9 @@ MOVED = "The rows of `{name}` go to {now} from now on; those of before stay in {
 FURTHER = "What its state holds from before has NULL in {names}."
 #: Formats whose columns go by their names, so that further ones may be added.
 BY_NAME = frozenset({"parquet", "orc", "json", "avro", "delta", "iceberg"})
-_CHANGING = ("STREAMING_OUTPUT_MODE", "_LEGACY_ERROR_TEMP_3102")
+_CHANGING = "STREAMING_OUTPUT_MODE"
+#: Sorting, set operations, joins and functions that Spark does not run on streams.
+_NOT_ON_STREAMS = ("_LEGACY_ERROR_TEMP_3102", "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING")
 
 
 @dataclass
@@ -686,13 +688,15 @@ class Starter:
             raise UnsupportedError("UNSUPPORTED.CONNECT", self.statement.text, span, what=what)
 
     def _start_refused(self, error: PySparkException) -> Exception:
-        if any(condition in str(error.getCondition()) for condition in _CHANGING):
-            statement = self.statement
+        statement, reason = self.statement, analysis_error(error)
+        if _CHANGING in str(error.getCondition()):
             span = statement.span("USING") if "USING" in statement.spans else statement.span("NAME")
-            reason = analysis_error(error)
             return UnsupportedError(
                 "STREAMING.ROWS_CHANGE", statement.text, span, format=self.sink.format, reason=reason
             )
+        if error.getCondition() in _NOT_ON_STREAMS:
+            span = (statement.query_start, len(statement.text.rstrip().rstrip(";")))
+            return UnsupportedError("STREAMING.NOT_ON_STREAMS", statement.text, span, reason=str(reason).rstrip(";"))
         return self._sink_refused(error)
 
     def _sink_refused(self, error: PySparkException) -> RunError:

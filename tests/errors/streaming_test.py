@@ -33,6 +33,7 @@ FOUND_BY_SPARK = {
     "STREAMING.NAME": {"name": "../t"},
     "STREAMING.NO_STATE": {"name": "tt", "suggestion": "Did you mean `t`? "},
     "STREAMING.NOT_LIVE": {},
+    "STREAMING.NOT_ON_STREAMS": {"reason": "Sorting is not supported."},
     "STREAMING.PARTITIONS": {"name": "t", "tasks": 8, "found": 9},
     "STREAMING.RESCALE": {"name": "t", "reason": "its last micro-batch failed."},
     "STREAMING.ROWS_CHANGE": {"format": "parquet", "reason": "Spark's words."},
