@@ -210,6 +210,7 @@ def test_queries_that_no_table_can_take_are_refused(spark: SparkSession, source:
 
     assert condition_of("AS SELECT * FROM range(3)") == "STREAMING.NOT_LIVE"
     assert condition_of("AS SELECT id, count(*) FROM st_source GROUP BY id") == "STREAMING.ROWS_CHANGE"
+    assert condition_of("AS SELECT id FROM st_source ORDER BY id") == "STREAMING.NOT_ON_STREAMS"
     assert condition_of("USING parkett AS SELECT id FROM st_source") == "STREAMING.UNKNOWN_FORMAT"
     assert condition_of("USING memory CHECKPOINT '/c' AS SELECT id FROM st_source") == "DEFINITION.CLAUSE_NOT_HERE"
     assert condition_of("USING csv AS SELECT map(id, id) AS m FROM st_source") == "STREAMING.SINK"
