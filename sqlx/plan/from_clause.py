@@ -244,6 +244,10 @@ class FromCompiler:
         if entry is not None and entry.kind == "stream":
             hint = "Join the stream with a table: CREATE VERSIONED TABLE or CREATE UPSERT TABLE."
             what = "A join of two streams"
+            before = Span(operand_start(self.block, item), join.span.start)
+            prefix = with_clause(context.text, context.edits, level, before)
+            if not context.reads(prefix + context.edits.render(before)):
+                what, hint = "A stream behind rows that are no stream", "Begin with the stream: FROM s JOIN …."
             raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", context.text, join.span.pair, what=what, hint=hint)
         right = RightSideReader(context.binder, context.text, streaming=True, kind="upsert").read(join.relation, level)
         return self._operator(item, join, known, right, TableLookupBuilder)
