@@ -124,8 +124,9 @@ def as_on_spark(tree: exp.Expr, types_of: Callable[[exp.Select, list[exp.Expr]],
         found = [node for part in parts if part is not None for node in reversed(list(calls(part)))]  # inner ones first
         values = [operand for node in found for operand in operands(node) if not isinstance(operand, _WORDLESS)]
         kinds = dict(zip(map(id, values), types_of(select, values) if values else (), strict=True))
-        for node in found:
-            types = [_family_of(operand, kinds) for operand in operands(node)]
+        # Of all, before any is replaced: what takes its place would have no type.
+        families = [[_family_of(operand, kinds) for operand in operands(node)] for node in found]
+        for node, types in zip(found, families, strict=True):
             if not made_as_on_spark(node, types) and not is_proven(node, types):
                 call, over = _as_written(node), ", ".join(types) or "nothing"
                 raise UnsupportedError("REPLAY.NOT_PROVEN", call=call, over=over)

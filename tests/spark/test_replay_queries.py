@@ -44,6 +44,7 @@ QUERIES = (
     r"SELECT id FROM {o} WHERE s NOT LIKE '%\\_z'",
     r"SELECT id FROM {o} WHERE s ILIKE 'X!%Y%' ESCAPE '!' OR s LIKE 'B,%'",
     "SELECT id FROM {o} WHERE s LIKE s",
+    "SELECT id, round(id / 7) + 1 AS q, coalesce(s LIKE concat(s, '%'), false) AS r FROM {o}",
     "SELECT o.id FROM {o} LEFT SEMI JOIN (VALUES (1), (4)) v(k) ON o.id = v.k",
     "SELECT o.id FROM {o} LEFT ANTI JOIN (VALUES (1), (4)) v(k) ON o.id = v.k",
     "SELECT id, round(-0.04D * id, 1) AS q, round(CAST(-id AS DOUBLE) / 10) AS r FROM {o}",
