@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from catalog.definitions import Definition, name_parts, part_text
+from catalog.definitions import Definition, name_parts, name_text, part_text
 from catalog.entries import Column, Entry
 from catalog.kafka import FACTS, read_at_once, split_topic_query
 from catalog.spark import SparkCatalog, columns_of, type_text
@@ -26,11 +27,13 @@ from sqlx.spark.batch import query_frame
 from sqlx.spark.histories import Histories, event_time, place_of, shown
 from sqlx.spark.stream import Followed, Keeping, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
+from sqlx.sql.structure import Relation
 from sqlx.sql.tokens import Span, quoted
 from udtf.engine import engine_of
 from udtf.engine.asking import probing
 from udtf.engine.engine import spelled_path
 from udtf.engine.java import Py4JError
+from udtf.engine.release import release_of
 from udtf.spark.kept import Stateful
 from udtf.spark.tasks import configured_tasks
 from udtf.stream.interleave import AT, LANE
@@ -208,7 +211,7 @@ def _added(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: R
         reader = spark.readStream.format(files[1].lower())
         return (reader if files[1].lower() == "delta" else reader.schema(schema)).load(files[2])
     if relation.startswith("("):
-        return _streaming(run_live(_with_stream(relation[1:-1])))
+        return _streaming(_run_with_stream(spark, relation[1:-1], run_live))
     parts = name_parts(relation)
     opened = catalog.opened.get(parts[-1].lower()) if len(parts) == 1 else None
     if opened is not None:
@@ -216,19 +219,21 @@ def _added(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: R
         return (reader if opened.source.lower() == "delta" else reader.schema(schema)).load()
     if len(parts) < 3 and catalog.is_temporary(parts):
         frame = spark.table(relation)
-        return frame if frame.isStreaming else _streaming(_view(catalog, parts, run_live))
+        return frame if frame.isStreaming else _streaming(_view(spark, catalog, parts, run_live))
     found = catalog.find(parts)
     if found is not None and found.is_view:
-        return _streaming(_view(catalog, parts, run_live))
+        return _streaming(_view(spark, catalog, parts, run_live))
     return spark.readStream.table(relation)
 
 
-def _view(catalog: SparkCatalog, parts: tuple[str, ...], run_live: RunLive) -> DataFrame | Followed:
+def _view(
+    spark: SparkSession, catalog: SparkCatalog, parts: tuple[str, ...], run_live: RunLive
+) -> DataFrame | Followed:
     text = catalog.view_query(parts)
     if text is None:
         reason = "it reads a temporary view of rows that are no stream"
         raise NotLiveError(reason)
-    return run_live(_with_stream(text))
+    return _run_with_stream(spark, text, run_live)
 
 
 def _streaming(frame: DataFrame | Followed) -> DataFrame | Followed:
@@ -238,20 +243,34 @@ def _streaming(frame: DataFrame | Followed) -> DataFrame | Followed:
     return frame
 
 
-def _with_stream(query: str) -> str:
-    """The query with STREAM before its relation, where it is the only one."""
-    named = [
-        relation
-        for level in scan(query).walk()
-        for block in level.blocks
-        for item in block.items
-        for relation in (item.relation, *(join.relation for join in item.joins))
-        if relation.kind == "name"
-    ]
-    if len(named) != 1 or named[0].stream:
-        return query
-    start = named[0].span.start
-    return f"{query[:start]}STREAM {query[start:]}"
+def _run_with_stream(spark: SparkSession, query: str, run_live: RunLive) -> DataFrame | Followed:
+    """Run a query with its relation read as a stream, where it is the only one; Spark knows STREAM since 4.1."""
+    relation = _only_relation(query)
+    if relation is None:
+        return run_live(query)
+    engine = engine_of(spark)
+    if release_of(spark.version) > (4, 0):
+        return run_live(f"{query[: relation.span.start]}STREAM {query[relation.span.start :]}")
+    if SparkCatalog(spark).resolve(relation.parts) is not None:  # read live by itself
+        return run_live(query)
+    name = f"__sqlx_stream{next(_streams)}"
+    read = engine.read_as(spark.readStream.table(name_text(relation.parts)), name)
+    alias = "" if relation.alias is not None else f" AS {part_text(relation.parts[-1])}"
+    try:
+        return run_live(f"{query[: relation.body.start]}{read}{alias}{query[relation.body.end :]}")
+    finally:
+        engine.forget(name)
+
+
+def _only_relation(query: str) -> Relation | None:
+    """The relation of a query that reads just one, by its name and not as a stream."""
+    items = [item for level in scan(query).walk() for block in level.blocks for item in block.items]
+    read = [relation for item in items for relation in (item.relation, *(join.relation for join in item.joins))]
+    named = [relation for relation in read if relation.kind == "name"]
+    return named[0] if len(named) == 1 and not named[0].stream else None
+
+
+_streams = count(1)
 
 
 def _order(catalog: SparkCatalog, frame: DataFrame) -> tuple[str, ...]:
@@ -269,7 +288,7 @@ def _without_late(lowered: LiveQuery) -> LiveQuery:
 
 
 def _first_line(error: PySparkException) -> str:
-    return next(iter(str(error).splitlines()), "").strip()
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 
 _MOST_LISTED_FILES = 64
