@@ -211,7 +211,7 @@ def _added(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: R
         reader = spark.readStream.format(files[1].lower())
         return (reader if files[1].lower() == "delta" else reader.schema(schema)).load(files[2])
     if relation.startswith("("):
-        return _streaming(_run_with_stream(spark, relation[1:-1], run_live))
+        return _streaming(_run_with_stream(spark, catalog, relation[1:-1], run_live))
     parts = name_parts(relation)
     opened = catalog.opened.get(parts[-1].lower()) if len(parts) == 1 else None
     if opened is not None:
@@ -233,7 +233,7 @@ def _view(
     if text is None:
         reason = "it reads a temporary view of rows that are no stream"
         raise NotLiveError(reason)
-    return _run_with_stream(spark, text, run_live)
+    return _run_with_stream(spark, catalog, text, run_live)
 
 
 def _streaming(frame: DataFrame | Followed) -> DataFrame | Followed:
@@ -243,16 +243,19 @@ def _streaming(frame: DataFrame | Followed) -> DataFrame | Followed:
     return frame
 
 
-def _run_with_stream(spark: SparkSession, query: str, run_live: RunLive) -> DataFrame | Followed:
+_streams = count(1)
+
+
+def _run_with_stream(spark: SparkSession, catalog: SparkCatalog, query: str, run_live: RunLive) -> DataFrame | Followed:
     """Run a query with its relation read as a stream, where it is the only one; Spark knows STREAM since 4.1."""
     relation = _only_relation(query)
     if relation is None:
         return run_live(query)
-    engine = engine_of(spark)
     if release_of(spark.version) > (4, 0):
         return run_live(f"{query[: relation.span.start]}STREAM {query[relation.span.start :]}")
-    if SparkCatalog(spark).resolve(relation.parts) is not None:  # read live by itself
+    if catalog.resolve(relation.parts) is not None:  # read live by itself
         return run_live(query)
+    engine = engine_of(spark)
     name = f"__sqlx_stream{next(_streams)}"
     read = engine.read_as(spark.readStream.table(name_text(relation.parts)), name)
     alias = "" if relation.alias is not None else f" AS {part_text(relation.parts[-1])}"
@@ -268,9 +271,6 @@ def _only_relation(query: str) -> Relation | None:
     read = [relation for item in items for relation in (item.relation, *(join.relation for join in item.joins))]
     named = [relation for relation in read if relation.kind == "name"]
     return named[0] if len(named) == 1 and not named[0].stream else None
-
-
-_streams = count(1)
 
 
 def _order(catalog: SparkCatalog, frame: DataFrame) -> tuple[str, ...]:
