@@ -16,9 +16,10 @@ from sqlx.plan.context import Context
 from sqlx.plan.nodes import Fragment
 from sqlx.plan.payload import Needed, core_of, lasting_names, numbered_names, select_list
 from sqlx.plan.subquery_text import with_clause
+from sqlx.sql.cursor import Cursor
 from sqlx.sql.expressions import Conjunct, split_conjuncts, unwrapped
 from sqlx.sql.structure import Join, Level, Relation
-from sqlx.sql.tokens import Token, quoted, tokenize_span
+from sqlx.sql.tokens import Token, quoted, tokenize, tokenize_span
 from udtf.columns.names import is_order
 
 # The two inputs of a join by key as queries, and the names under which its operator and the query see them.
@@ -197,13 +198,21 @@ class KeyedJoinBuilder:
         for token in self.join.using:
             self._using(token)
         if self.join.on is not None:
-            for conjunct in split_conjuncts(tokenize_span(self.text, self.join.on)):
+            for conjunct in self._conjuncts(self.join.on):
                 self.scope.references(conjunct.tokens)  # names first: an unknown one is the better message
                 may_be_key = conjunct.operator in ("=", "<=>") and not self._reads_parameter(conjunct)
                 if not (may_be_key and self._equality(conjunct)):
                     self.further(conjunct)
         if self.join.on is not None and not self.parts.left_keys and not self.inputs.right.keys:
             self._check_equality()
+
+    def _conjuncts(self, condition: Span) -> list[Conjunct]:
+        tokens = tokenize_span(self.text, condition)
+        conjuncts = split_conjuncts(tokens)
+        if not all(conjunct.tokens for conjunct in conjuncts):
+            start = tokenize(self.text).index(tokens[0])
+            Cursor(self.text, tokenize(self.text), start, start + len(tokens)).skip_expression()
+        return conjuncts
 
     def _is_value(self, name: str) -> bool:
         return self.binder.is_variable(name) or self.binder.is_parameter(name)

@@ -34,26 +34,28 @@ from udtf.operators.table_changes.logic import TableChangesConfig
 
 
 def table_of(context: Context, block: Block) -> ShownTable | None:
-    """The table that a block shows: live what its FROM clause was compiled to, else a definition by itself."""
+    """The table that a block shows: live what its FROM clause was compiled to; bounded there is no more than its kind."""
     if context.streaming:
         return context.tables.shown.get(block.span.start)
-    if len(block.items) != 1 or block.items[0].joins:
+    if not context.tables.reads(block):
         return None
-    entry = context.table(block.items[0].relation, block.level)
-    if entry is None or not entry.is_table:
-        return None
-    return ShownTable(entry.name, (), (), entry.kind == "versioned")
+    return ShownTable(block.items[0].relation.given_name, (), (), context.tables.versioned(block) is not None)
 
 
-def check_every(context: Context, tail: QueryTail, table: ShownTable | None) -> None:
+def check_every(context: Context, block: Block, tail: QueryTail, table: ShownTable | None) -> None:
     """Updates of a table can wait: those of a versioned one may not (3.1), and nothing else has any.
 
     Raises:
         BindError: EMIT EVERY is after something else.
     """
-    if tail.emit is not None and tail.emit.kind == "every" and (table is None or table.is_versioned):
-        condition = "EMIT.EVERY_STREAM" if table is None else "EMIT.EVERY_VERSIONED"
-        raise BindError(condition, context.text, tail.emit.head.pair, name=table.name if table else "")
+    if tail.emit is None or tail.emit.kind != "every" or (table is not None and not table.is_versioned):
+        return
+    span = tail.emit.head.pair
+    if table is None:
+        raise BindError("EMIT.EVERY_STREAM", context.text, span)
+    entry = context.tables.versioned(block)
+    assert entry is not None, "only such tables are versioned"
+    raise BindError("EMIT.EVERY_VERSIONED", context.text, span, name=entry.name)
 
 
 def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result | None:
@@ -70,7 +72,7 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
     if windows is not None:
         raise BindError("WINDOW.RELATION_UNGROUPED", context.text, windows.call.span.pair, name=windows.name.upper())
     table = table_of(context, block)
-    check_every(context, tail, table)
+    check_every(context, block, tail, table)
     if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and table is None:
         span = tail.emit.options.get("AS", tail.emit.head)
         mode = span.of(context.text).upper()

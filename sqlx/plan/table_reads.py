@@ -210,6 +210,17 @@ class TableBlocks:
             plain.append(item.relation)
         return all(self._is_table(relation, block.level) for relation in plain)
 
+    def versioned(self, block: Block) -> Entry | None:
+        """The versioned table that a block reads, with or without filters (semantics.md 3.1); None if it is another."""
+        item = block.items[0]
+        if item.joins or groups(self.text, block, read_tail(self.text, block)):
+            return None
+        inner = self.query_of(item.relation, block.level)
+        if inner is not None:
+            return self.versioned(inner.blocks[0])
+        entry = self.entry(item.relation.parts)
+        return entry if entry is not None and entry.kind == "versioned" else None
+
     def picks_rows(self, block: Block) -> bool:
         """Whether a block is the right side of a join that picks a row of a table, or part of one."""
         return block.span.start in self._rows

@@ -651,7 +651,7 @@ def _spark_block(context: Context, block: Block, tail: QueryTail) -> None:
     if grouping is not None and grouping.window is not None and grouping.window.column == "session_window":
         _name_sessions(context, block, tail)
     if not groups(context.text, block, tail):
-        check_every(context, tail, table_of(context, block))
+        check_every(context, block, tail, table_of(context, block))
     for span in tail.ours:
         context.edits.replace(span, "")
 

@@ -198,6 +198,8 @@ class Cursor:
     def _operand(self) -> bool:
         """Step over an operand (True), or over a prefix of one (False)."""
         word, symbol = self.word(), self.symbol()
+        if word in ("AND", "OR"):
+            self.fail("an expression")
         if word == "CASE":
             self._skip_case()
         elif word == "INTERVAL":

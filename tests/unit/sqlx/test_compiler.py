@@ -157,6 +157,21 @@ def test_a_stream_meets_both_kinds_of_tables() -> None:
     assert [type(node) for node in plan.operators()] == [AsOfJoin, TableLookup]
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        "items",
+        "(SELECT * FROM items WHERE title <> '')",
+        "items JOIN (SELECT k, at AS told FROM items) b USING (k)",
+        "items a LEFT JOIN rates b USING (k)",
+        "(SELECT k, count(*) AS c FROM items GROUP BY k)",
+    ],
+)
+def test_updates_of_every_table_can_wait_and_are_its_rows_in_a_bounded_query(table: str) -> None:
+    plan = compiled(f"WITH t AS (SELECT k FROM {table}) SELECT k FROM t EMIT EVERY INTERVAL 2 SECONDS PER KEY")
+    assert plan.root.sql.strip().endswith("SELECT k, 'insert' AS _change_type FROM t")
+
+
 def test_defaults_that_could_surprise_are_said() -> None:
     (note,) = compiled(f"SELECT 1 FROM {JOIN} WITH REASON").notes
     assert "NULL throughout" in note
