@@ -41,7 +41,8 @@ class RowOrder:
     @property
     def struct(self) -> str:
         """The hidden column that hands this on."""
-        fields = [f"'time', {self.time}", *(f"'o{n}', {expression}" for n, expression in enumerate(self.order))]
+        time = self.time or "CAST(NULL AS TIMESTAMP)"
+        fields = [f"'time', {time}", *(f"'o{n}', {expression}" for n, expression in enumerate(self.order))]
         fields += [f"'u{n}', {expression}" for n, expression in enumerate(self.key)]
         return f"named_struct({', '.join(fields)})"
 
@@ -50,7 +51,7 @@ class RowOrder:
         column = f"{quoted(relation)}.{ROW}" if relation else ROW
         order = tuple(f"{column}.o{n}" for n in range(len(self.order)))
         key = tuple(f"{column}.u{n}" for n in range(len(self.key)))
-        return RowOrder(f"{column}.time", order, self.is_sequence, key)
+        return RowOrder(f"{column}.time" if self.time else None, order, self.is_sequence, key)
 
     def behind(self, alias: str) -> RowOrder:
         """What the rows of an operator's result carry along: the order of the rows that caused them, then a number."""

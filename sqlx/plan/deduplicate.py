@@ -139,7 +139,8 @@ class DeduplicateBuilder:
         """
         if self.clause.time is None:
             if "__time" not in self.inputs.hidden:
-                if self.streaming:
+                arrival = self.inputs.arrival
+                if self.streaming and (arrival is None or arrival.time is not None):
                     return ""
                 raise BindError("DEDUPLICATE.NO_TIME", self.text, self.clause.head.pair, name=self.inputs.what)
             return self._cast(f"{quoted(self.inputs.shown.name)}.__time", self.clause.head)
@@ -247,11 +248,12 @@ def deduplicate_pipe(context: Context, level: Level, pipe: Pipe) -> None:
     name = (only.relation.visible_name if only else None) or f"__sqlx_a{pipe.span.start}"
     prefix = with_clause(context.text, context.edits, level, query, *_read(pipe.clause))
     from_text = f"({context.edits.render(query).rstrip()}) AS {quoted(name)}"
-    base = _Base(from_text, name, arrival=RowOrder() if context.carries else None)
+    base = _Base(from_text, name, arrival=context.live.piped(level, pipe, name) if context.carries else None)
     shown = _shown(context, base, prefix, None)
     node = _add(context, pipe.clause, _inputs(context, base, prefix, shown, shown.columns, "the query before the pipe"))
     whole = Span(query.start, pipe.span.end)
-    context.edits.replace(whole, f"FROM {_result(node, shown.columns, None)} AS {quoted(name)}")
+    carried = context.live.row_order_behind(level, pipe, base.arrival) if base.arrival is not None else None
+    context.edits.replace(whole, f"FROM {_result(node, shown.columns, carried)} AS {quoted(name)}")
 
 
 def _read(clause: DeduplicateClause) -> list[Span]:

@@ -19,7 +19,7 @@ from sqlx.plan.subquery_text import with_clause
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.expressions import Conjunct, split_conjuncts, unwrapped
 from sqlx.sql.structure import Join, Level, Relation
-from sqlx.sql.tokens import Token, quoted, tokenize, tokenize_span
+from sqlx.sql.tokens import Span, Token, quoted, tokenize, tokenize_span
 from udtf.columns.names import is_order
 
 # The two inputs of a join by key as queries, and the names under which its operator and the query see them.

@@ -4,153 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from catalog.entries import Entry
-from sqlx.bind.binder import ROW, Binder, LiveRead, RowOrder
+from sqlx.bind.binder import ROW, Binder, LiveRead, NotLiveError, RowOrder
 from sqlx.bind.reads import live_read
-from sqlx.bind.right_side import stars
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import PlanNode, Source
+from sqlx.plan.row_order_paths import RowOrderPaths, shows_row
 from sqlx.plan.select_list import groups
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import read_tail
-from sqlx.sql.structure import Block, Join, Level, Relation
+from sqlx.sql.structure import Block, Join, Level, Pipe, Relation
 from sqlx.sql.tokens import Span, quoted, tokenize_span
-
-# Handing the hidden column of live rows on, from a stream to the operator that reads it.
-#
-# A subquery or a common table expression between them gets one more item in its select list. Stars never show it.
-
-
-_AGGREGATES = frozenset("DISTINCT OVER".split())
-_TAILS = frozenset("GROUP HAVING LIMIT OFFSET QUALIFY WINDOW UNION EXCEPT INTERSECT MINUS LATERAL".split())
-
-
-@dataclass
-class RowOrderPaths:
-    """Which relations and blocks of a statement lie between a stream and an operator.
-
-    Args:
-        text: the statement.
-        root: its structure.
-        entry: the definition of a name, or None.
-
-    Attributes:
-        relations: the spans of relations that show the hidden column.
-        blocks: where blocks begin whose select lists hand it on.
-    """
-
-    text: str
-    root: Level
-    entry: Callable[[tuple[str, ...]], Entry | None]
-    relations: set[tuple[int, int]] = field(default_factory=set)
-    blocks: set[int] = field(default_factory=set)
-
-    def find(self, is_operator: Callable[[Join, Level], bool]) -> None:
-        """Walk from every temporal join down its left side, and from every grouping, to the stream that feeds it."""
-        for level in self.root.walk():
-            for block in level.blocks:
-                if block.items and groups(self.text, block, read_tail(self.text, block)):
-                    self.down(block.items[0].relation, level)
-                for item in block.items:
-                    if any(is_operator(join, level) for join in item.joins):
-                        self.down(item.relation, level)
-                    for relation in (item.relation, *(join.relation for join in item.joins)):
-                        if relation.inner is not None:
-                            self.down(relation.inner, level)
-
-    def down(self, relation: Relation, level: Level) -> None:
-        """From a relation that is read with its hidden column to the one after it."""
-        if relation.columns:  # the alias names all columns, and the hidden one would be one too many
-            return
-        if relation.inner is not None:  # its own walk goes on from here
-            self.relations.add(relation.span.pair)
-            return
-        inner = relation.query or self._only_use(relation, level)
-        if inner is None:
-            self.relations.add(relation.span.pair)
-        elif self._is_final(inner):  # the grouping's own walk goes on from here
-            self.relations.add(relation.span.pair)
-            self.blocks.add(inner.blocks[0].span.start)
-        elif self._hands_on(inner):
-            block = inner.blocks[0]
-            self.relations.add(relation.span.pair)
-            self.blocks.add(block.span.start)
-            self.down(block.items[0].relation, inner)
-        elif self._is_one_sequence(inner):
-            self.relations.add(relation.span.pair)
-            for block in inner.blocks:
-                self.blocks.add(block.span.start)
-                self.down(block.items[0].relation, inner)
-
-    def _is_one_sequence(self, level: Level) -> bool:
-        """Whether the query is a UNION ALL of streams whose rows have one order, by a SEQUENCE BY of one type."""
-        between = [Span(a.span.end, b.span.start) for a, b in pairwise(level.blocks)]
-        if not between or level.recursive:
-            return False
-        if any([t.word for t in tokenize_span(self.text, span)] != ["UNION", "ALL"] for span in between):
-            return False
-        types = {self._sequence_of(block, level) for block in level.blocks}
-        return len(types) == 1 and None not in types
-
-    def _sequence_of(self, block: Block, level: Level) -> str | None:
-        """The type of a branch's sequence; None where its rows have none, or the hidden column would not be last."""
-        if not self._is_row_by_row(block) or block.items[0].joins or len(block.items) > 1:
-            return None
-        selected = tokenize_span(self.text, block.select)
-        if [star for star in stars(selected) if star is not selected[-1]]:
-            return None
-        relation = block.items[0].relation
-        if (
-            relation.columns
-            or relation.inner is not None
-            or relation.kind != "name"
-            or level.cte_of(relation) is not None
-        ):
-            return None
-        entry = self.entry(relation.parts)
-        if entry is None or entry.sequence_by is None:
-            return None
-        named = entry.sequence_by.replace("`", "").lower()
-        return next((column.type for column in entry.columns if column.name.lower() == named), None)
-
-    def _only_use(self, relation: Relation, level: Level) -> Level | None:
-        """The query of a common table expression that is read here and nowhere else."""
-        cte = level.cte_of(relation)
-        if cte is None or cte.columns or sum(1 for r in self.root.relations() if r.parts == relation.parts) > 1:
-            return None
-        return cte.query
-
-    def _is_final(self, level: Level) -> bool:
-        """Whether the query gives final results of groups: each has an event time, and a row that closed it."""
-        if len(level.blocks) != 1 or not level.blocks[0].items:
-            return False
-        tail = read_tail(self.text, level.blocks[0])
-        return tail.emit is not None and tail.emit.kind == "final"
-
-    def _hands_on(self, level: Level) -> bool:
-        """Whether each row of the query is made of one row of its first relation."""
-        return len(level.blocks) == 1 and not level.recursive and self._is_row_by_row(level.blocks[0])
-
-    def _is_row_by_row(self, block: Block) -> bool:
-        if block.pipe or block.select is None or not block.items:
-            return False
-        tail = {t.word for t in tokenize_span(self.text, block.tail)}
-        selected = {t.word for t in tokenize_span(self.text, block.select)}
-        return not tail & _TAILS and not selected & _AGGREGATES
-
-
-def shows_row(text: str, block: Block, relation: Relation) -> bool:
-    """Whether a star of the block's select list shows the hidden column already."""
-    tokens = tokenize_span(text, block.select)
-    for star in stars(tokens):
-        at = tokens.index(star)
-        qualifier = tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else None
-        if qualifier is None or qualifier == (relation.visible_name or "").lower():
-            return True
-    return False
-
 
 #: Under such names queries read live sources and the results of operators.
 _LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup", "__sqlx_agg", "__sqlx_tab")
@@ -188,8 +53,22 @@ class LiveReads:
 
     def start(self, root: Level, is_operator: Callable[[Join, Level], bool]) -> None:
         """Find out which relations must show what their rows carry along."""
-        self._carried = RowOrderPaths(self.text, root, self.binder.entry)
+        self._carried = RowOrderPaths(self.text, root, self._order_type)
         self._carried.find(is_operator)
+
+    def _order_type(self, parts: tuple[str, ...]) -> str | None:
+        """What the rows of a definition carry along: the type of their hidden column, and what it means."""
+        entry = self.binder.entry(parts)
+        if entry is None:
+            return None
+        try:
+            live = self.binder.live(entry)
+        except NotLiveError:  # said where it is read
+            return None
+        if live.arrival is None:
+            return None
+        columns = self.binder.columns(f"SELECT {ROW} FROM {live.name}")
+        return f"{columns[0].type} {live.arrival.is_sequence}" if columns else None
 
     def read(self, relation: Relation, level: Level) -> None:
         """A temporal relation becomes a source of the plan; one that hands another's rows on shows what they carry."""
@@ -246,14 +125,33 @@ class LiveReads:
         """Let a block between a stream and an operator, and each that shows a table, show what its rows carry along."""
         if arrival is None or self._carried is None or not (is_table or block.span.start in self._carried.blocks):
             return
-        assert block.select is not None, "only blocks with a select list are carried"
         if groups(self.text, block, read_tail(self.text, block)):
             return  # its result has an order of its own: hand_on_result
         first = block.items[0]
         is_shown = not any(j.as_of for j in first.joins) and self.row_order_of(first.relation) == arrival
-        if not (is_shown and shows_row(self.text, block, first.relation)):
+        if block.select is not None and not (is_shown and shows_row(self.text, block, first.relation)):
             self.edits.insert(block.select.end, row_item(arrival))
+        elif block.select is None and not is_shown:  # a SELECT stands there that hides what the operator's result has
+            self.edits.insert(block.tail.start, f"{row_item(arrival)} ")
+        for end in self._carried.selects.get(block.span.start, ()):
+            self.edits.insert(end, f", {ROW}")
         self._handed[block.span.start] = arrival
+
+    def piped(self, level: Level, pipe: Pipe, name: str) -> RowOrder:
+        """What the rows before a pipe operator carry along, where the query before it has a name."""
+        handed = self._handed.get(level.blocks[0].span.start) if self._is_piped(pipe) else None
+        return handed.of(name) if handed is not None else RowOrder()
+
+    def row_order_behind(self, level: Level, pipe: Pipe, before: RowOrder) -> RowOrder | None:
+        """What the result of a pipe operator carries along, where another one of ours reads it: noted as shown by it."""
+        following = level.pipes[level.pipes.index(pipe) + 1 :]
+        if not following or not self._is_piped(following[0]) or before.time is None:
+            return None
+        self._handed[level.blocks[0].span.start] = found = before.behind("")
+        return found
+
+    def _is_piped(self, pipe: Pipe) -> bool:
+        return self._carried is not None and pipe.span.start in self._carried.piped
 
     def hand_on_result(self, block: Block, arrival: RowOrder | None) -> str:
         """A select list item with what the finals of a block carry along, where an operator reads them; else ""."""

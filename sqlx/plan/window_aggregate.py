@@ -522,12 +522,17 @@ def _places(group: Grouped) -> Places:
 
 
 def _event_time(group: Grouped) -> list[str]:
-    """Without windows the time of a row is that of its event; replay knows it by itself."""
-    arrival = group.arrival
+    """Without windows the time of a row is that of its event; replay knows it by itself.
+
+    Raises:
+        BindError: nothing shows it, and EMIT EVERY goes by it.
+    """
     if not group.context.carries:
         return []
-    # Where several streams are mixed nothing shows it; without windows nothing goes by it either.
-    return [f"{arrival.time if arrival is not None and arrival.time else 'timestamp_micros(0)'} AS __time"]
+    time, emit = group.arrival.time if group.arrival is not None else None, group.tail.emit
+    if time is None and emit is not None and emit.kind == "every":
+        raise BindError("EMIT.EVERY_NO_TIME", group.context.text, emit.head.pair)
+    return [f"{time or 'timestamp_micros(0)'} AS __time"]
 
 
 def _where(group: Grouped) -> str:
