@@ -13,7 +13,7 @@ from sqlx.bind.binder import RowOrder
 from sqlx.bind.reads import rewritten_read
 from sqlx.bind.refusals import check_names, explain_binding_error
 from sqlx.bind.right_side import RightSide, RightSideReader
-from sqlx.bind.scope import RelationScope
+from sqlx.bind.scope import RelationScope, name_chains
 from sqlx.errors import UnsupportedError
 from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context, FromRelation
@@ -30,8 +30,9 @@ from sqlx.plan.table_join import TableJoinBuilder, merged_columns
 from sqlx.plan.table_lookup import TableLookupBuilder
 from sqlx.plan.table_reads import ShownTable
 from sqlx.plan.updates import carried_by
+from sqlx.sql.pipes import pipe_operators
 from sqlx.sql.structure import Block, FromItem, Join, Level, Relation
-from sqlx.sql.tokens import Span
+from sqlx.sql.tokens import JOIN_WORDS, Span
 from sqlx.sql.windows import bounded_windows
 
 Builder = AsOfJoinBuilder | TableLookupBuilder | TableJoinBuilder
@@ -64,6 +65,7 @@ class FromCompiler:
 
     def compile(self) -> FromCompiler:
         """Compile its items, left to right."""
+        self._check_piped_joins()
         if self.context.streaming and self.context.tables.reads(self.block):
             self._check_relation()
             shown = self._tables(self.block.items[0])
@@ -251,6 +253,26 @@ class FromCompiler:
             raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", context.text, join.span.pair, what=what, hint=hint)
         right = RightSideReader(context.binder, context.text, streaming=True, kind="upsert").read(join.relation, level)
         return self._operator(item, join, known, right, TableLookupBuilder)
+
+    def _check_piped_joins(self) -> None:
+        """A pipe operator is Spark's: it would read a definition of ours as it is now, and never again.
+
+        Raises:
+            UnsupportedError: one joins live rows with a definition.
+        """
+        for operator in pipe_operators(self.context.text, self.block.tail)[1:] if self.context.streaming else ():
+            words = [token.word for token in operator]
+            if words[0] not in JOIN_WORDS or "JOIN" not in words:
+                continue
+            behind = operator[words.index("JOIN") + 1 :]
+            is_streamed = len(behind) > 1 and behind[0].word == "STREAM" and behind[1].is_name
+            chain = next(name_chains(behind[is_streamed:]), [])
+            span = Span(chain[0].start, chain[-1].end) if chain else self.block.span
+            relation = Relation("name", span, span, tuple(token.name for token in chain))
+            if self.context.table(relation, self.block.level) is not None:
+                what = f"A pipe operator that joins with `{relation.given_name}`"
+                hint = "Join in the FROM clause."
+                raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", self.context.text, span.pair, what=what, hint=hint)
 
     # tables
 

@@ -15,7 +15,7 @@ from sqlx.plan.select_list import groups
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import read_tail
 from sqlx.sql.structure import Block, Join, Level, Pipe, Relation
-from sqlx.sql.tokens import Span, quoted, tokenize_span
+from sqlx.sql.tokens import Span, quoted
 
 #: Under such names queries read live sources and the results of operators.
 _LIVE_NAMES = ("__sqlx_live", "__sqlx_rel", "__sqlx_dedup", "__sqlx_agg", "__sqlx_tab")
@@ -143,7 +143,7 @@ class LiveReads:
         return handed.of(name) if handed is not None else RowOrder()
 
     def row_order_behind(self, level: Level, pipe: Pipe, before: RowOrder) -> RowOrder | None:
-        """What the result of a pipe operator carries along, where another one of ours reads it: noted as shown by it."""
+        """What the result of a pipe operator carries along, where another one of ours reads it."""
         following = level.pipes[level.pipes.index(pipe) + 1 :]
         if not following or not self._is_piped(following[0]) or before.time is None:
             return None

@@ -13,6 +13,7 @@ from itertools import pairwise
 from sqlx.bind.right_side import stars
 from sqlx.plan.select_list import groups
 from sqlx.sql.parser import read_tail
+from sqlx.sql.pipes import pipe_operators
 from sqlx.sql.structure import Block, Join, Level, Relation
 from sqlx.sql.tokens import Span, Token, tokenize_span
 
@@ -77,7 +78,7 @@ class RowOrderPaths:
 
     def _add_block(self, block: Block, tail: Span) -> None:
         self.blocks.add(block.span.start)
-        ends = [tokens[-1].end for tokens in self._operators(tail)[1:] if _names_columns(tokens)]
+        ends = [tokens[-1].end for tokens in pipe_operators(self.text, tail)[1:] if _names_columns(tokens)]
         self.selects.setdefault(block.span.start, []).extend(ends)
 
     def down(self, relation: Relation, level: Level) -> None:
@@ -154,22 +155,10 @@ class RowOrderPaths:
         if not (block.pipe or block.select is not None) or not block.items:
             return False
         selected = {t.word for t in tokenize_span(self.text, block.select)}
-        clauses, *operators = self._operators(tail)
+        clauses, *operators = pipe_operators(self.text, tail)
         if {t.word for t in clauses} & _TAILS or selected & _AGGREGATES:
             return False
         return all(map(_passes, operators))
-
-    def _operators(self, span: Span) -> list[tuple[Token, ...]]:
-        """The tokens of each pipe operator, without its `|>`; the first are those before all of them."""
-        found: list[list[Token]] = [[]]
-        depth = 0
-        for token in tokenize_span(self.text, span):
-            if token.text == "|>" and depth == 0:
-                found.append([])
-                continue
-            depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
-            found[-1].append(token)
-        return [tuple(tokens) for tokens in found if tokens or tokens is found[0]]
 
 
 def _passes(operator: tuple[Token, ...]) -> bool:

@@ -34,7 +34,7 @@ from udtf.operators.table_changes.logic import TableChangesConfig
 
 
 def table_of(context: Context, block: Block) -> ShownTable | None:
-    """The table that a block shows: live what its FROM clause was compiled to; bounded there is no more than its kind."""
+    """The table that a block shows: live what its FROM clause was compiled to, bounded its kind alone."""
     if context.streaming:
         return context.tables.shown.get(block.span.start)
     if not context.tables.reads(block):

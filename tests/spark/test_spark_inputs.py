@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 import pytest
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from sqlx.sessions.classic import front_of
@@ -58,8 +60,10 @@ def answer(parser: Any, text: str) -> str:
         return _NUMBERED.sub("", str(parser.parsePlan(text).toString()))
     except PySparkException as error:
         return f"refused: {error.getCondition()}"
-    except Py4JJavaError as error:
-        return f"refused: {error.java_exception.getClass().getName()}"
+    except Py4JJavaError as error:  # PySpark 4.0 has no class of its own for what a script may not be
+        thrown = error.java_exception
+        has_condition = is_instance_of(SparkContext._gateway, thrown, "org.apache.spark.SparkThrowable")
+        return f"refused: {thrown.getCondition() if has_condition else thrown.getClass().getName()}"
 
 
 @pytest.mark.timeout(1200)

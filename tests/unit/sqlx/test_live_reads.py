@@ -28,12 +28,38 @@ def left_columns(text: str, operator: int = -1) -> list[str]:
         "STREAM clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) c",
         "(SELECT * FROM STREAM clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)) c",
         "(SELECT c.id, c.k, c.ts FROM STREAM clicks c JOIN items i ON c.k = i.k) c",
+        "(FROM STREAM clicks |> WHERE id > 1 |> SELECT id, k, ts) c",
+        "(SELECT * FROM STREAM clicks |> EXTEND id + 1 AS n |> SELECT n, id, k, ts) c",
+        "(SELECT * FROM STREAM clicks UNION ALL SELECT id, k, ts FROM (SELECT * FROM STREAM clicks WHERE id > 1)) c",
     ],
 )
 def test_every_way_to_a_stream_brings_time_and_order_along(left: str) -> None:
     names = left_columns(f"SELECT c.id, r.rate FROM {left} JOIN rates r AS OF c.ts ON c.k = r.k")
     assert names[2] == "__event_time"
     assert names[3:6] == ORDER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM STREAM clicks |> WHERE id > 1 |> {}",
+        "FROM STREAM clicks |> SELECT id, k |> {}",
+        "SELECT id FROM STREAM clicks |> EXTEND id + 1 AS n |> {}",
+        "FROM STREAM clicks |> DEDUPLICATE WITHIN INTERVAL 1 DAY BY (k) |> WHERE id > 1 |> {}",
+        "SELECT id FROM (SELECT id, k FROM STREAM clicks UNION ALL SELECT 0 AS id, k FROM STREAM clicks) {}",
+    ],
+)
+def test_a_deduplication_knows_the_time_of_rows_that_other_queries_have_read(text: str) -> None:
+    names = left_columns(text.format("DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)"))
+    at = names.index("__event_time")
+    assert names[at + 1 : at + 4] == ORDER
+
+
+def test_the_result_of_a_join_in_pipes_has_the_time_of_its_row() -> None:
+    text = """FROM STREAM clicks c |> JOIN rates r AS OF c.ts ON c.k = r.k |> SELECT id
+              |> DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)"""
+    names = left_columns(text)
+    assert names[names.index("__event_time") + 1 :] == [*ORDER, "__o3"]
 
 
 def test_a_common_table_expression_that_is_read_once_brings_them_along() -> None:
