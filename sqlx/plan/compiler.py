@@ -65,6 +65,8 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     if streaming:
         context.tables.check()
         context.live.start(root, partial(is_operator, context))
+    else:
+        context.live.start_bounded(root)
     result, every = Result(), None
     for level in root.walk():
         for block in level.blocks:

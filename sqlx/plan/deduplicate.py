@@ -248,12 +248,15 @@ def deduplicate_pipe(context: Context, level: Level, pipe: Pipe) -> None:
     name = (only.relation.visible_name if only else None) or f"__sqlx_a{pipe.span.start}"
     prefix = with_clause(context.text, context.edits, level, query, *_read(pipe.clause))
     from_text = f"({context.edits.render(query).rstrip()}) AS {quoted(name)}"
-    base = _Base(from_text, name, arrival=context.live.piped(level, pipe, name) if context.carries else None)
+    carried = context.live.piped(level, pipe, name)
+    base = _Base(from_text, name, arrival=carried if context.carries else None)
+    if not context.streaming and carried.time is not None:
+        base = _bounded(from_text, name, carried)
     shown = _shown(context, base, prefix, None)
     node = _add(context, pipe.clause, _inputs(context, base, prefix, shown, shown.columns, "the query before the pipe"))
     whole = Span(query.start, pipe.span.end)
-    carried = context.live.row_order_behind(level, pipe, base.arrival) if base.arrival is not None else None
-    context.edits.replace(whole, f"FROM {_result(node, shown.columns, carried)} AS {quoted(name)}")
+    behind = context.live.row_order_behind(level, pipe, base.arrival) if base.arrival is not None else None
+    context.edits.replace(whole, f"FROM {_result(node, shown.columns, behind)} AS {quoted(name)}")
 
 
 def _read(clause: DeduplicateClause) -> list[Span]:
@@ -298,11 +301,22 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
     is_name = inner.kind == "name" and not prefix and not inner.columns and not inner.travel and not inner.extra
     if context.carries:
         return _Base(from_text, name, arrival=context.live.row_order_of(inner) or RowOrder())
+    carried = context.live.row_order_of(inner) if not context.streaming else None
+    if carried is not None:
+        return _bounded(from_text, name, carried)
     if context.streaming or not is_name or context.binder.columns(f"SELECT 1 FROM {from_text}") is None:
         return _Base(from_text, name)
     arrival = context.binder.arrival(context.edits.render(inner.body))  # it breaks ties of equal times
     sql = f"SELECT {quoted(name)}.*, {arrival} AS __arrival0 FROM {from_text}"
     return _Base(f"({sql}) AS {quoted(name)}", name, hidden=("__arrival0",))
+
+
+def _bounded(from_text: str, name: str, carried: RowOrder) -> _Base:
+    """Bounded rows of a stream, as other queries have handed them on."""
+    names = ["__seq"] if carried.is_sequence else [f"__arrival{n}" for n in range(len(carried.order))]
+    order = [f"{expression} AS {hidden}" for expression, hidden in zip(carried.order, names, strict=True)]
+    items = [f"{quoted(name)}.* EXCEPT ({ROW})", f"{carried.time} AS __time", *order]
+    return _Base(f"(SELECT {', '.join(items)} FROM {from_text}) AS {quoted(name)}", name, hidden=("__time", *names))
 
 
 def _shown(context: Context, base: _Base, prefix: str, inner: Relation | None) -> RelationScope:

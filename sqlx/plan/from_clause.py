@@ -121,6 +121,8 @@ class FromCompiler:
         read = windows or rewritten_read(self.context.text, relation, self.context.binder)
         if read is not None:
             self.context.edits.replace(*read)
+        elif not self.context.streaming:
+            self.context.live.read_bounded(relation, self.block.level)
         self._read_live(relation, self.block.level)
         return [FromRelation(RelationScope(relation.given_name, ()), relation)]
 
@@ -261,18 +263,18 @@ class FromCompiler:
             UnsupportedError: one joins live rows with a definition.
         """
         for operator in pipe_operators(self.context.text, self.block.tail)[1:] if self.context.streaming else ():
-            words = [token.word for token in operator]
-            if words[0] not in JOIN_WORDS or "JOIN" not in words:
+            spelled = [token.word for token in operator]
+            if spelled[0] not in JOIN_WORDS or "JOIN" not in spelled:
                 continue
-            behind = operator[words.index("JOIN") + 1 :]
+            behind = operator[spelled.index("JOIN") + 1 :]
             is_streamed = len(behind) > 1 and behind[0].word == "STREAM" and behind[1].is_name
             chain = next(name_chains(behind[is_streamed:]), [])
             span = Span(chain[0].start, chain[-1].end) if chain else self.block.span
             relation = Relation("name", span, span, tuple(token.name for token in chain))
             if self.context.table(relation, self.block.level) is not None:
                 what = f"A pipe operator that joins with `{relation.given_name}`"
-                hint = "Join in the FROM clause."
-                raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", self.context.text, span.pair, what=what, hint=hint)
+                words = {"what": what, "hint": "Join in the FROM clause."}
+                raise UnsupportedError("UNSUPPORTED.STREAM_FRAGMENT", self.context.text, span.pair, **words)
 
     # tables
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from catalog.entries import Entry
+from catalog.relations import alias_text, columns_text
 from sqlx.bind.binder import ROW, Binder, LiveRead, NotLiveError, RowOrder
 from sqlx.bind.reads import live_read
+from sqlx.bind.right_side import arrival_of
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import PlanNode, Source
 from sqlx.plan.row_order_paths import RowOrderPaths, shows_row
@@ -55,6 +57,41 @@ class LiveReads:
         """Find out which relations must show what their rows carry along."""
         self._carried = RowOrderPaths(self.text, root, self._order_type)
         self._carried.find(is_operator)
+
+    def start_bounded(self, root: Level) -> None:
+        """The same of a bounded query: deduplications read event time and order of arrival through other queries."""
+        self._carried = RowOrderPaths(self.text, root, self._bounded_type, is_bounded=True)
+        self._carried.find_deduplications()
+
+    def _bounded_type(self, parts: tuple[str, ...]) -> str | None:
+        found = self._bounded(parts)
+        columns = self.binder.columns(f"SELECT {ROW} FROM {found[0]}") if found is not None else None
+        return f"{columns[0].type} {found[1].is_sequence}" if columns and found is not None else None
+
+    def _bounded(self, parts: tuple[str, ...]) -> tuple[str, RowOrder] | None:
+        """A stream's rows of now with the hidden column, and what is in it; None for anything else."""
+        entry = self.binder.entry(parts)
+        if entry is None or entry.kind != "stream" or any(column.name.lower() == ROW for column in entry.columns):
+            return None
+        order = (entry.sequence_by,) if entry.sequence_by is not None else arrival_of(entry, self.binder)
+        carried = RowOrder(f"({entry.timestamp_by})", order, entry.sequence_by is not None)
+        rows = f"{entry.relation} AS {alias_text(entry)}"
+        return f"(SELECT {columns_text(entry)}{row_item(carried)} FROM {rows})", carried
+
+    def read_bounded(self, relation: Relation, level: Level) -> None:
+        """A stream of a bounded query shows what its rows carry along where a deduplication reads it; see `read`."""
+        if not self._is_carried(relation):
+            return
+        cte = level.cte_of(relation)
+        inner = relation.query if cte is None else cte.query
+        found = self._bounded(relation.parts) if inner is None and relation.kind == "name" else None
+        if inner is not None:
+            self._through(relation, inner)
+        elif found is not None and relation.travel is None and relation.extra is None:
+            self._shown[relation.span.pair] = found[1].of(relation.visible_name or "")
+            self.edits.replace(relation.body, found[0])
+            if relation.alias is None:
+                self.edits.insert(relation.body.end, f" AS {quoted(relation.parts[-1])}")
 
     def _order_type(self, parts: tuple[str, ...]) -> str | None:
         """What the rows of a definition carry along: the type of their hidden column, and what it means."""
