@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
@@ -75,10 +76,9 @@ def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> Dat
 
 
 def lanes(entry: Entry) -> tuple[str, ...]:
-    """The order of arrival: each partition is a lane of its own, in the order of its offsets."""
-    lane = f"CAST({FACTS}.partition AS BIGINT)"
-    if f"{FACTS}.topic" in entry.arrival:
-        lane = f"crc32({FACTS}.topic) * {_FIRST_PARTITION_BIT} + {FACTS}.partition"
+    """The order of arrival: each partition is a lane of its own, also beside those of other definitions in a union."""
+    topic = f"crc32({FACTS}.topic)" if f"{FACTS}.topic" in entry.arrival else f"{crc32(entry.name.encode())}L"
+    lane = f"{topic} * {_FIRST_PARTITION_BIT} + {FACTS}.partition"
     return (f"named_struct('{LANE}', {lane}, '{AT}', {FACTS}.offset)",)
 
 

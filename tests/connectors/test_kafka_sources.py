@@ -194,6 +194,21 @@ def test_several_topics_are_one_stream(spark: SparkSession, topics: Topics, sour
     assert rows("SELECT * FROM k_earliest") == rows(query) == [(2.0,)]
 
 
+@pytest.mark.full
+def test_topics_in_a_union_are_merged_as_the_partitions_of_one(
+    spark: SparkSession, topics: Topics, source: Source, rows: Rows
+) -> None:
+    for name, topic in (
+        ("k_one", topics.make(rate(1.0, 5), rate(3.0, 30))),
+        ("k_two", topics.make(rate(2.0, 1), rate(4.0, 20))),
+    ):
+        spark.sql(f"CREATE STREAM {name} (rate DOUBLE, ts TIMESTAMP) {source(topic)} TIMESTAMP BY ts")
+    both = "(SELECT rate FROM k_one UNION ALL SELECT rate FROM k_two)"
+    query = f"SELECT rate FROM {both} DEDUPLICATE WITHIN INTERVAL 10 SECONDS BY (rate > 0)"
+    spark.sql(f"CREATE STREAMING TABLE k_merged {NOW} AS {query}")
+    assert rows("SELECT * FROM k_merged") == rows(query) == [(2.0,), (4.0,)]
+
+
 BROKEN = [{"id": 1}, "{broken", {"id": "x"}, "[]", "5", {"id": 2}]
 
 
