@@ -221,12 +221,17 @@ def deduplicate_relation(context: Context, block: Block, relation: Relation) -> 
     assert clause is not None
     name = inner.given_name
     prefix = with_clause(context.text, context.edits, block.level, inner.span, *_read(clause))
-    base = _stream(context, inner, block.level, name) or _plain(context, inner, prefix, name)
+    keeps_row = not context.streaming and context.live.is_carried(relation)
+    base = _stream(context, inner, block.level, name) or _plain(context, inner, prefix, name, keeps_row)
     shown = _shown(context, base, prefix, inner)
     if context.carries:
         check_live_left(context.text, inner.body, prefix + base.from_text, base.arrival)
     keeps_late = context.carries and clause.late_to is not None
     needed = shown.columns if relation.columns or keeps_late else _needed(context, block, relation, shown)
+    carried = context.live.row_order_of(inner) if keeps_row else None
+    if carried is not None:
+        needed = (*(c for c in needed if c.name != ROW), *(c for c in shown.columns if c.name == ROW))
+        context.live.show(relation, carried.of(relation.given_name))
     what = f"`{'.'.join(inner.parts)}`" if inner.kind == "name" else "the relation before it"
     node = _add(context, clause, _inputs(context, base, prefix, shown, needed, what))
     text = _result(node, needed, context.live.row_order_after(relation, base.arrival))
@@ -251,7 +256,7 @@ def deduplicate_pipe(context: Context, level: Level, pipe: Pipe) -> None:
     carried = context.live.piped(level, pipe, name)
     base = _Base(from_text, name, arrival=carried if context.carries else None)
     if not context.streaming and carried.time is not None:
-        base = _bounded(from_text, name, carried)
+        base = _bounded(from_text, name, carried, context.live.is_read_again(level, pipe))
     shown = _shown(context, base, prefix, None)
     node = _add(context, pipe.clause, _inputs(context, base, prefix, shown, shown.columns, "the query before the pipe"))
     whole = Span(query.start, pipe.span.end)
@@ -269,7 +274,7 @@ def _stream(context: Context, inner: Relation, level: Level, name: str) -> _Base
     if inner.travel or inner.extra or inner.columns:
         return None
     entry = context.table(inner, level)
-    if entry is None or entry.kind != "stream":
+    if entry is None or entry.kind != "stream" or (not context.streaming and context.live.row_order_of(inner)):
         return None
     if context.carries:
         return _live_stream(context, inner, entry, name)
@@ -294,7 +299,7 @@ def _live_stream(context: Context, inner: Relation, entry: Entry, name: str) -> 
     return _Base(whole, name, core, hidden, entry, entry.columns, live.arrival.of(name))
 
 
-def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
+def _plain(context: Context, inner: Relation, prefix: str, name: str, keeps_row: bool) -> _Base:
     """Any other relation: live it brings the event time of its rows along, bounded it needs ON TIME."""
     body = context.edits.render(inner.span)
     from_text = body if inner.visible_name else f"{body} AS {quoted(name)}"
@@ -303,7 +308,7 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
         return _Base(from_text, name, arrival=context.live.row_order_of(inner) or RowOrder())
     carried = context.live.row_order_of(inner) if not context.streaming else None
     if carried is not None:
-        return _bounded(from_text, name, carried)
+        return _bounded(from_text, name, carried, keeps_row)
     if context.streaming or not is_name or context.binder.columns(f"SELECT 1 FROM {from_text}") is None:
         return _Base(from_text, name)
     arrival = context.binder.arrival(context.edits.render(inner.body))  # it breaks ties of equal times
@@ -311,11 +316,12 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str) -> _Base:
     return _Base(f"({sql}) AS {quoted(name)}", name, hidden=("__arrival0",))
 
 
-def _bounded(from_text: str, name: str, carried: RowOrder) -> _Base:
-    """Bounded rows of a stream, as other queries have handed them on."""
+def _bounded(from_text: str, name: str, carried: RowOrder, keeps_row: bool) -> _Base:
+    """Bounded rows of a stream, as other queries have handed them on; another deduplication may read the result."""
     names = ["__seq"] if carried.is_sequence else [f"__arrival{n}" for n in range(len(carried.order))]
     order = [f"{expression} AS {hidden}" for expression, hidden in zip(carried.order, names, strict=True)]
-    items = [f"{quoted(name)}.* EXCEPT ({ROW})", f"{carried.time} AS __time", *order]
+    star = f"{quoted(name)}.*" if keeps_row else f"{quoted(name)}.* EXCEPT ({ROW})"
+    items = [star, f"{carried.time} AS __time", *order]
     return _Base(f"(SELECT {', '.join(items)} FROM {from_text}) AS {quoted(name)}", name, hidden=("__time", *names))
 
 

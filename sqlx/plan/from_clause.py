@@ -19,7 +19,7 @@ from sqlx.plan.as_of_join import AsOfJoinBuilder
 from sqlx.plan.context import Context, FromRelation
 from sqlx.plan.corrected_join import CorrectedJoinBuilder
 from sqlx.plan.deduplicate import deduplicate_relation
-from sqlx.plan.keyed_join import Inputs, any_right, with_late_columns, with_needed
+from sqlx.plan.keyed_join import Inputs, any_right, with_late_columns, with_needed, with_row
 from sqlx.plan.live_reads import check_live_left
 from sqlx.plan.nodes import KeyedJoin, Source
 from sqlx.plan.payload import needed_columns
@@ -179,7 +179,8 @@ class FromCompiler:
             context.nodes.setdefault(context.binder.live(right.entry).name, Source(right.entry))
         node, further = builder.build(f"__sqlx_rel{number}")
         node = context.add(node)
-        self.arrival = inputs.row_order_after(f"__sqlx_op{number}")
+        if context.streaming:  # bounded, the hidden column of the first relation goes through as it is
+            self.arrival = inputs.row_order_after(f"__sqlx_op{number}")
         context.notes += builder.notes()
         conditions = [context.edits.render(c.span) for c in further]
         shown = [(k.visible.name, _shown(k.visible, inputs)) for k in known]
@@ -213,6 +214,8 @@ class FromCompiler:
         needed = needed_columns(self.context.text, self.block, join, spans, inputs.left, shown)
         if self.context.carries:
             needed = with_late_columns(needed, join, inputs)
+        elif self.arrival is not None and not self.context.streaming:
+            needed = with_row(needed, inputs)
         builder.inputs = with_needed(inputs, needed, keeps_names=self.context.carries and builder.outlives_text)
         return builder
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from catalog.entries import Column, Entry
-from sqlx.bind.binder import Binder, RowOrder, is_row_order
+from sqlx.bind.binder import ROW, Binder, RowOrder, is_row_order
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key, padded
 from sqlx.bind.right_side import RightSide, RightSideReader, renamed
 from sqlx.bind.scope import Reference, RelationScope, Scope, Side, name_chains
@@ -434,6 +434,12 @@ def with_late_columns(needed: Needed, join: Join, inputs: Inputs) -> Needed:
     if inputs.right.entry is not None and inputs.right.entry.late_to is not None:
         right = inputs.right.columns
     return Needed(left, right)
+
+
+def with_row(needed: Needed, inputs: Inputs) -> Needed:
+    """The hidden column of the left side's first relation too, for the deduplication that reads it."""
+    hidden = [(v, c) for v in inputs.left for c in v.columns if c.name == ROW and (v, c) not in needed.left]
+    return Needed((*needed.left, *hidden), needed.right)
 
 
 # The operands of joins of ours: what is known of them, and right ones other than versioned tables under AS OF.

@@ -80,7 +80,7 @@ class LiveReads:
 
     def read_bounded(self, relation: Relation, level: Level) -> None:
         """A stream of a bounded query shows what its rows carry along where a deduplication reads it; see `read`."""
-        if not self._is_carried(relation):
+        if not self.is_carried(relation):
             return
         cte = level.cte_of(relation)
         inner = relation.query if cte is None else cte.query
@@ -127,16 +127,17 @@ class LiveReads:
 
     def _through(self, relation: Relation, inner: Level) -> None:
         handed = self._handed.get(inner.blocks[0].span.start) if inner.blocks else None
-        if handed is not None and self._is_carried(relation):
+        if handed is not None and self.is_carried(relation):
             self._shown[relation.span.pair] = handed.of(relation.visible_name or "")
 
-    def _is_carried(self, relation: Relation) -> bool:
+    def is_carried(self, relation: Relation) -> bool:
+        """Whether an operator reads what the rows of a relation carry along."""
         return self._carried is not None and relation.span.pair in self._carried.relations
 
     def _text(self, relation: Relation, entry: Entry, live: LiveRead) -> str:
         if live.arrival is None:
             return live.name
-        if self._is_carried(relation):
+        if self.is_carried(relation):
             self._shown[relation.span.pair] = live.arrival.of(relation.visible_name or "")
             return live.name
         columns = ", ".join(quoted(column.name) for column in entry.columns)
@@ -148,7 +149,7 @@ class LiveReads:
 
     def row_order_after(self, relation: Relation, before: RowOrder | None) -> RowOrder | None:
         """What the result of a deduplication carries along, where an operator reads it: noted as shown by it."""
-        if before is None or not self._is_carried(relation):
+        if before is None or not self.is_carried(relation):
             return None
         found = before.behind("")
         self._shown[relation.span.pair] = found.of(relation.given_name)
@@ -165,7 +166,8 @@ class LiveReads:
         if groups(self.text, block, read_tail(self.text, block)):
             return  # its result has an order of its own: hand_on_result
         first = block.items[0]
-        is_shown = not any(j.as_of for j in first.joins) and self.row_order_of(first.relation) == arrival
+        is_replaced = not self._carried.is_bounded and any(join.as_of for join in first.joins)
+        is_shown = not is_replaced and self.row_order_of(first.relation) == arrival
         if block.select is not None and not (is_shown and shows_row(self.text, block, first.relation)):
             self.edits.insert(block.select.end, row_item(arrival))
         elif block.select is None and not is_shown:  # a SELECT stands there that hides what the operator's result has
@@ -181,11 +183,15 @@ class LiveReads:
 
     def row_order_behind(self, level: Level, pipe: Pipe, before: RowOrder) -> RowOrder | None:
         """What the result of a pipe operator carries along, where another one of ours reads it."""
-        following = level.pipes[level.pipes.index(pipe) + 1 :]
-        if not following or not self._is_piped(following[0]) or before.time is None:
+        if not self.is_read_again(level, pipe) or before.time is None:
             return None
         self._handed[level.blocks[0].span.start] = found = before.behind("")
         return found
+
+    def is_read_again(self, level: Level, pipe: Pipe) -> bool:
+        """Whether another pipe operator of ours reads what the result of one carries along."""
+        following = level.pipes[level.pipes.index(pipe) + 1 :]
+        return bool(following) and self._is_piped(following[0])
 
     def _is_piped(self, pipe: Pipe) -> bool:
         return self._carried is not None and pipe.span.start in self._carried.piped

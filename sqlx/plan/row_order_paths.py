@@ -32,7 +32,7 @@ class RowOrderPaths:
         root: its structure.
         order_type: what the rows of the definition of a name carry along, in words that are equal where it is of one
             kind; None where there is no such definition, or nothing is known.
-        is_bounded: the query is: what our operators make of rows does not hand anything on then.
+        is_bounded: the query is: operators show what their rows carry as it is then.
 
     Attributes:
         relations: the spans of relations that show the hidden column.
@@ -79,8 +79,6 @@ class RowOrderPaths:
         if len(level.blocks) != 1 or level.recursive or not level.pipes:
             return
         block = level.blocks[0]
-        if self._is_made_of_ours(block):
-            return
         starts = [block.tail.start, *(pipe.span.end for pipe in level.pipes)]
         for start, pipe in zip(starts, level.pipes, strict=False):
             between = Span(start, pipe.span.start)
@@ -88,8 +86,6 @@ class RowOrderPaths:
                 return
             self.piped.add(pipe.span.start)
             self._add_block(block, between)
-            if self.is_bounded:
-                break
         self.down(block.items[0].relation, level)
 
     def _add_block(self, block: Block, tail: Span) -> None:
@@ -102,14 +98,13 @@ class RowOrderPaths:
         if relation.columns:  # the alias names all columns, and the hidden one would be one too many
             return
         if relation.inner is not None:  # its own walk goes on from here
-            if not self.is_bounded:
-                self.relations.add(relation.span.pair)
+            self.relations.add(relation.span.pair)
+            if self.is_bounded:
+                self.down(relation.inner, level)
             return
         inner = relation.query or self._only_use(relation, level)
         if inner is None:
             self.relations.add(relation.span.pair)
-        elif self.is_bounded and any(map(self._is_made_of_ours, inner.blocks)):
-            return
         elif self._is_final(inner):  # the grouping's own walk goes on from here
             self.relations.add(relation.span.pair)
             self.blocks.add(inner.blocks[0].span.start)
@@ -123,13 +118,6 @@ class RowOrderPaths:
             for block in inner.blocks:
                 self._add_block(block, block.tail)
                 self.down(block.items[0].relation, inner)
-
-    def _is_made_of_ours(self, block: Block) -> bool:
-        """Whether a bounded block's rows are results of our operators, which hand nothing on."""
-        if not self.is_bounded or not block.items:
-            return False
-        first = block.items[0]
-        return first.relation.inner is not None or any(join.as_of for item in block.items for join in item.joins)
 
     def _is_one_order(self, level: Level) -> bool:
         """Whether the query is a UNION ALL of streams whose rows carry the same along, and so have one order."""
