@@ -263,7 +263,7 @@ def _goes_on(node: exp.Expr, types: Sequence[str]) -> bool:
         items = [(item, kind) for item, kind in zip(node.expressions, types[1:], strict=True) if kind != "null"]
         pairs = [(exp.EQ(this=node.this.copy(), expression=item.copy()), kind) for item, kind in items]
         return len({kind for _, kind in items}) == 1 and all(is_proven(pair, [types[0], kind]) for pair, kind in pairs)
-    if isinstance(node, exp.Concat):
+    if type(node) is exp.Concat:  # concat_ws is one too
         return "string" in types and all(_is_listed(node, ["string", part]) for part in types)
     first = _GOES_ON.get(type(node))
     if first is None or len(types) <= first + 2 or len(set(types[first:])) != 1:

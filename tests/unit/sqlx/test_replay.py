@@ -278,3 +278,20 @@ def test_stream_time_is_of_the_task() -> None:
     ]
     assert rows(ReplayDriver(ORDERS + RATES + JOIN, tasks=1), *pushed) == []
     assert rows(ReplayDriver(ORDERS + RATES + JOIN, tasks=2), *pushed) == [{"id": 1, "rate": 1}]
+
+
+@pytest.mark.parametrize(
+    ("item", "shown"),
+    [
+        ("concat_ws(',', k, t, k, 'x')", "a,a,x"),
+        ("concat(k, i, k, '!')", "a7a!"),
+        ("greatest(i, 5, i, 9)", 9),
+        ("least(k, 'm', k)", "a"),
+    ],
+)
+def test_what_is_calculated_of_two_values_is_calculated_of_many(item: str, shown: Any) -> None:
+    driver = ReplayDriver(
+        f"CREATE STREAM s (k STRING, t STRING, i INT, ts TIMESTAMP) TIMESTAMP BY ts; SELECT {item} AS x FROM s"
+    )
+    (change,) = driver.push([("s", {"k": "a", "i": 7, "ts": 1})])
+    assert change.row == {"x": shown}
