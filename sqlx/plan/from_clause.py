@@ -180,7 +180,7 @@ class FromCompiler:
         node, further = builder.build(f"__sqlx_rel{number}")
         node = context.add(node)
         if context.streaming:  # bounded, the hidden column of the first relation goes through as it is
-            self.arrival = inputs.row_order_after(f"__sqlx_op{number}")
+            self.arrival = _row_order_after(builder, f"__sqlx_op{number}")
         context.notes += builder.notes()
         conditions = [context.edits.render(c.span) for c in further]
         shown = [(k.visible.name, _shown(k.visible, inputs)) for k in known]
@@ -355,6 +355,14 @@ def is_operator(context: Context, join: Join, level: Level) -> bool:
         return True
     entry = context.table(join.relation, level)
     return entry.kind == "upsert" if entry is not None else context.tables.is_looked_up(join.relation, level)
+
+
+def _row_order_after(builder: Builder, alias: str) -> RowOrder | None:
+    """What the rows of a join carry along; what looked a row up has the time that its stream showed, or none."""
+    before, after = builder.inputs.arrival, builder.inputs.row_order_after(alias)
+    if before is None or after is None or before.time is not None or not isinstance(builder, TableLookupBuilder):
+        return after
+    return replace(after, time=None)
 
 
 def _shown(visible: RelationScope, inputs: Inputs) -> list[tuple[str, Column]]:
