@@ -47,7 +47,7 @@ class RowOrderPaths:
     is_bounded: bool = False
     relations: set[tuple[int, int]] = field(default_factory=set)
     blocks: set[int] = field(default_factory=set)
-    selects: dict[int, list[int]] = field(default_factory=dict)
+    selects: dict[int, set[int]] = field(default_factory=dict)
     piped: set[int] = field(default_factory=set)
 
     def find(self, is_operator: Callable[[Join, Level], bool]) -> None:
@@ -83,15 +83,16 @@ class RowOrderPaths:
         for start, pipe in zip(starts, level.pipes, strict=False):
             between = Span(start, pipe.span.start)
             if not self._is_row_by_row(block, between):
-                return
+                break
             self.piped.add(pipe.span.start)
             self._add_block(block, between)
-        self.down(block.items[0].relation, level)
+        if level.pipes[0].span.start in self.piped:
+            self.down(block.items[0].relation, level)
 
     def _add_block(self, block: Block, tail: Span) -> None:
         self.blocks.add(block.span.start)
-        ends = [tokens[-1].end for tokens in pipe_operators(self.text, tail)[1:] if _names_columns(tokens)]
-        self.selects.setdefault(block.span.start, []).extend(ends)
+        ends = {tokens[-1].end for tokens in pipe_operators(self.text, tail)[1:] if _names_columns(tokens)}
+        self.selects.setdefault(block.span.start, set()).update(ends)
 
     def down(self, relation: Relation, level: Level) -> None:
         """From a relation that is read with its hidden column to the one after it."""

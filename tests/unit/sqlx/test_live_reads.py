@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sqlx.errors import BindError
 from sqlx.plan.nodes import AsOfJoin, Deduplicate
 from tests.harness.live_binder import live
 
@@ -60,6 +61,21 @@ def test_the_result_of_a_join_in_pipes_has_the_time_of_its_row() -> None:
               |> DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)"""
     names = left_columns(text)
     assert names[names.index("__event_time") + 1 :] == [*ORDER, "__o3"]
+
+
+def test_a_pipe_hands_them_on_once_to_a_join_and_to_the_groups_of_its_result() -> None:
+    text = """SELECT c.k, count(*) AS n FROM (FROM STREAM clicks |> SELECT k, ts) c
+              JOIN rates r AS OF c.ts ON c.k = r.k GROUP BY c.k"""
+    assert "|> SELECT k, ts, __row) c" in live(text).operators()[0].left.sql
+
+
+def test_what_ends_before_a_later_pipe_reaches_the_first_one() -> None:
+    once = "DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k)"
+    with pytest.raises(BindError) as caught:
+        live(f"FROM STREAM clicks |> WHERE id > 1 |> {once} |> LIMIT 3 |> {once}")
+    assert caught.value.getCondition() == "DEDUPLICATE.NO_TIME"
+    _, line, caret, *_ = caught.value.getMessage().splitlines()
+    assert line[: caret.index("^")].endswith("LIMIT 3 |> ")
 
 
 def test_a_common_table_expression_that_is_read_once_brings_them_along() -> None:
