@@ -274,10 +274,12 @@ def _stream(context: Context, inner: Relation, level: Level, name: str) -> _Base
     if inner.travel or inner.extra or inner.columns:
         return None
     entry = context.table(inner, level)
-    if entry is None or entry.kind != "stream" or (not context.streaming and context.live.row_order_of(inner)):
+    if entry is None or entry.kind != "stream":
         return None
     if context.carries:
         return _live_stream(context, inner, entry, name)
+    if context.live.row_order_of(inner) is not None:
+        return None
     read = context.edits.render(Span(inner.span.start, inner.body.end))  # live, under the name of its source
     source = replace(entry, relation=read) if context.streaming else entry
     by_arrival = not context.streaming and entry.sequence_by is None
@@ -306,7 +308,7 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str, keeps_row:
     is_name = inner.kind == "name" and not prefix and not inner.columns and not inner.travel and not inner.extra
     if context.carries:
         return _Base(from_text, name, arrival=context.live.row_order_of(inner) or RowOrder())
-    carried = context.live.row_order_of(inner) if not context.streaming else None
+    carried = context.live.row_order_of(inner)
     if carried is not None:
         return _bounded(from_text, name, carried, keeps_row)
     if context.streaming or not is_name or context.binder.columns(f"SELECT 1 FROM {from_text}") is None:

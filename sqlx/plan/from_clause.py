@@ -271,8 +271,10 @@ class FromCompiler:
                 continue
             behind = operator[spelled.index("JOIN") + 1 :]
             is_streamed = len(behind) > 1 and behind[0].word == "STREAM" and behind[1].is_name
-            chain = next(name_chains(behind[is_streamed:]), [])
-            span = Span(chain[0].start, chain[-1].end) if chain else self.block.span
+            chain = next(name_chains(behind[is_streamed:]), None)
+            if chain is None or chain[0] is not behind[is_streamed]:  # a query in parentheses
+                continue
+            span = Span(chain[0].start, chain[-1].end)
             relation = Relation("name", span, span, tuple(token.name for token in chain))
             if self.context.table(relation, self.block.level) is not None:
                 what = f"A pipe operator that joins with `{relation.given_name}`"

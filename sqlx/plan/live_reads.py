@@ -65,8 +65,11 @@ class LiveReads:
 
     def _bounded_type(self, parts: tuple[str, ...]) -> str | None:
         found = self._bounded(parts)
-        columns = self.binder.columns(f"SELECT {ROW} FROM {found[0]}") if found is not None else None
-        return f"{columns[0].type} {found[1].is_sequence}" if columns and found is not None else None
+        return self._type_of(*found) if found is not None else None
+
+    def _type_of(self, read: str, carried: RowOrder) -> str | None:
+        columns = self.binder.columns(f"SELECT {ROW} FROM {read}")
+        return f"{columns[0].type} {carried.is_sequence}" if columns else None
 
     def _bounded(self, parts: tuple[str, ...]) -> tuple[str, RowOrder] | None:
         """A stream's rows of now with the hidden column, and what is in it; None for anything else."""
@@ -102,10 +105,7 @@ class LiveReads:
             live = self.binder.live(entry)
         except NotLiveError:  # said where it is read
             return None
-        if live.arrival is None:
-            return None
-        columns = self.binder.columns(f"SELECT {ROW} FROM {live.name}")
-        return f"{columns[0].type} {live.arrival.is_sequence}" if columns else None
+        return self._type_of(live.name, live.arrival) if live.arrival is not None else None
 
     def read(self, relation: Relation, level: Level) -> None:
         """A temporal relation becomes a source of the plan; one that hands another's rows on shows what they carry."""

@@ -33,29 +33,20 @@ from sqlx.sql.tokens import Span, quoted, tokenize, tokenize_span
 from udtf.operators.table_changes.logic import TableChangesConfig
 
 
-def table_of(context: Context, block: Block) -> ShownTable | None:
-    """The table that a block shows: live what its FROM clause was compiled to, bounded its kind alone."""
-    if context.streaming:
-        return context.tables.shown.get(block.span.start)
-    if not context.tables.reads(block):
-        return None
-    return ShownTable(block.items[0].relation.given_name, (), (), context.tables.versioned(block) is not None)
-
-
-def check_every(context: Context, block: Block, tail: QueryTail, table: ShownTable | None) -> None:
+def check_every(context: Context, block: Block, tail: QueryTail) -> None:
     """Updates of a table can wait: those of a versioned one may not (3.1), and nothing else has any.
 
     Raises:
         BindError: EMIT EVERY is after something else.
     """
-    if tail.emit is None or tail.emit.kind != "every" or (table is not None and not table.is_versioned):
+    if tail.emit is None or tail.emit.kind != "every":
         return
     span = tail.emit.head.pair
-    if table is None:
+    if not context.tables.reads(block):
         raise BindError("EMIT.EVERY_STREAM", context.text, span)
     entry = context.tables.versioned(block)
-    assert entry is not None, "only such tables are versioned"
-    raise BindError("EMIT.EVERY_VERSIONED", context.text, span, name=entry.name)
+    if entry is not None:
+        raise BindError("EMIT.EVERY_VERSIONED", context.text, span, name=entry.name)
 
 
 def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result | None:
@@ -71,8 +62,8 @@ def ungrouped_block(context: Context, block: Block, tail: QueryTail) -> Result |
     windows = next((item.relation.windows for item in block.items if item.relation.windows is not None), None)
     if windows is not None:
         raise BindError("WINDOW.RELATION_UNGROUPED", context.text, windows.call.span.pair, name=windows.name.upper())
-    table = table_of(context, block)
-    check_every(context, block, tail, table)
+    table = context.tables.shown.get(block.span.start)
+    check_every(context, block, tail)
     if tail.emit is not None and tail.emit.shape in ("upsert", "changelog") and table is None:
         span = tail.emit.options.get("AS", tail.emit.head)
         mode = span.of(context.text).upper()

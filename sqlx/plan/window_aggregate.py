@@ -26,7 +26,7 @@ from sqlx.plan.live_reads import check_live_left, row_item
 from sqlx.plan.nodes import Aggregation, Fragment, Places, Result, TableAggregation
 from sqlx.plan.select_list import Grouping, Item, Replaced, Replacer, alias_text, groups, select_items, shown_name
 from sqlx.plan.subquery_text import with_clause
-from sqlx.plan.table_changes import check_every, check_shown_alone, table_of
+from sqlx.plan.table_changes import check_every, check_shown_alone
 from sqlx.plan.table_reads import ShownTable, TableQuery
 from sqlx.plan.updates import carried_by, order_of, update_columns, updates_in
 from sqlx.sql.cursor import Cursor
@@ -656,7 +656,7 @@ def _spark_block(context: Context, block: Block, tail: QueryTail) -> None:
     if grouping is not None and grouping.window is not None and grouping.window.column == "session_window":
         _name_sessions(context, block, tail)
     if not groups(context.text, block, tail):
-        check_every(context, block, tail, table_of(context, block))
+        check_every(context, block, tail)
     for span in tail.ours:
         context.edits.replace(span, "")
 
