@@ -322,7 +322,7 @@ class FromCompiler:
     def _table(self, relation: Relation) -> ShownTable:
         """Read a table: a definition by its changes, a query as it was compiled."""
         context, level = self.context, self.block.level
-        inner = context.tables.query_of(relation, level)
+        inner = level.query_of(relation)
         if inner is None:
             return read_table(context, self.block, relation)
         prefix = with_clause(context.text, context.edits, level, relation.span)

@@ -85,8 +85,7 @@ class LiveReads:
         """A stream of a bounded query shows what its rows carry along where a deduplication reads it; see `read`."""
         if not self.is_carried(relation):
             return
-        cte = level.cte_of(relation)
-        inner = relation.query if cte is None else cte.query
+        inner = level.query_of(relation)
         found = self._bounded(relation.parts) if inner is None and relation.kind == "name" else None
         if inner is not None:
             self._through(relation, inner)
@@ -109,8 +108,7 @@ class LiveReads:
 
     def read(self, relation: Relation, level: Level) -> None:
         """A temporal relation becomes a source of the plan; one that hands another's rows on shows what they carry."""
-        cte = level.cte_of(relation)
-        inner = relation.query if cte is None else cte.query
+        inner = level.query_of(relation)
         if inner is not None:
             self._through(relation, inner)
             return

@@ -215,7 +215,7 @@ class TableBlocks:
         item = block.items[0]
         if item.joins or groups(self.text, block, read_tail(self.text, block)):
             return None
-        inner = self.query_of(item.relation, block.level)
+        inner = block.level.query_of(item.relation)
         if inner is not None:
             return self.versioned(inner.blocks[0])
         entry = self.entry(item.relation.parts)
@@ -250,7 +250,7 @@ class TableBlocks:
     def _check_item(self, item: FromItem, level: Level) -> None:
         looked_up = [join.relation for join in item.joins if join.as_of is None]
         for relation in (item.relation, *looked_up):
-            inner = self.query_of(relation, level)
+            inner = level.query_of(relation)
             is_right_side = relation is not item.relation and self.is_looked_up(relation, level)
             if inner is not None and not is_right_side and any(self.reads(block) for block in inner.blocks):
                 self.refuse_as_stream(relation)
@@ -269,15 +269,10 @@ class TableBlocks:
         is_as_of = self.corrections is not None and bool(item.joins) and item.joins[0].as_of is not None
         return is_as_of and not self._is_table(item.relation, block.level) and item.relation.group is None
 
-    def query_of(self, relation: Relation, level: Level) -> Level | None:
-        """The query that a relation is, as a subquery or by the name of a common table expression."""
-        cte = level.cte_of(relation)
-        return relation.query if cte is None else cte.query
-
     def _is_table(self, relation: Relation, level: Level) -> bool:
         if relation.travel is not None or relation.inner is not None or relation.windows is not None:
             return False
-        inner = self.query_of(relation, level)
+        inner = level.query_of(relation)
         if inner is not None:
             return len(inner.blocks) == 1 and not inner.recursive and self.reads(inner.blocks[0])
         entry = self.entry(relation.parts) if relation.kind == "name" else None
@@ -285,7 +280,7 @@ class TableBlocks:
 
     def is_looked_up(self, relation: Relation, level: Level) -> bool:
         """Whether a relation is a query over tables that a stream is joined with."""
-        inner = self.query_of(relation, level)
+        inner = level.query_of(relation)
         return inner is not None and any(block.span.start in self._looked_up for block in inner.blocks)
 
     def _under_streams(self) -> set[int]:
@@ -294,7 +289,7 @@ class TableBlocks:
         joins = [(join, block.level) for block in blocks for item in block.items for join in item.joins]
         found: set[int] = set()
         for join, level in joins:
-            inner = self.query_of(join.relation, level) if join.as_of is None else None
+            inner = level.query_of(join.relation) if join.as_of is None else None
             if inner is not None and self._is_table(join.relation, level):
                 self._looked_up |= {block.span.start for block in inner.blocks}
                 found |= self._blocks(inner)
@@ -306,7 +301,7 @@ class TableBlocks:
         for level in self.root.walk():
             joins: list[Join] = [join for block in level.blocks for item in block.items for join in item.joins]
             for join in joins:
-                inner = self.query_of(join.relation, level) if join.as_of is not None else None
+                inner = level.query_of(join.relation) if join.as_of is not None else None
                 if inner is not None:
                     found |= self._blocks(inner)
         return found
@@ -316,6 +311,6 @@ class TableBlocks:
         found = {block.span.start for block in level.blocks}
         for block in level.blocks:
             for item in block.items:
-                inner = self.query_of(item.relation, level)
+                inner = level.query_of(item.relation)
                 found |= self._blocks(inner) if inner is not None else set()
         return found

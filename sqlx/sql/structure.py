@@ -306,6 +306,11 @@ class Level:
         name = relation.parts[0].lower()
         return next((cte for cte in reversed(self.visible_ctes()) if cte.name.lower() == name), None)
 
+    def query_of(self, relation: Relation) -> Level | None:
+        """The query that a relation of this level is, as a subquery or by the name of a common table expression."""
+        cte = self.cte_of(relation)
+        return relation.query if cte is None else cte.query
+
     def visible_ctes(self) -> list[Cte]:
         """The CTEs that a query in this level may name, the outermost first."""
         above: list[Cte] = []
