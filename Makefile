@@ -164,4 +164,4 @@ bench-serving: setup ## JDBC sessions at once against `sqlx serve` (five minutes
 	$(BIN)/python -m benchmarks.serving $(ARGS)
 
 clean: ## remove .venv and all caches
-	rm -rf .venv .venv-4.* .venv-connect .venv-server .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log
+	rm -rf .venv .venv-4.* .venv-connect .venv-server-4.* .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache site spark-warehouse metastore_db derby.log

@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 #: Of the server and its workers; `make test-compat` names that of another release.
-PYTHON = ROOT / os.environ.get("SQLX_TEST_SERVER_PYTHON", ".venv-server/bin/python")
+PYTHON = ROOT / os.environ.get("SQLX_TEST_SERVER_PYTHON", ".venv-server-4.2/bin/python")
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 @contextmanager
-def stock_server(home: Path, master: str = "local[2]", conf: dict[str, str] | None = None) -> Iterator[str]:
+def stock_server(
+    home: Path, master: str = "local[2]", conf: dict[str, str] | None = None, python: Path = PYTHON
+) -> Iterator[str]:
     """A server for the block; its URL.
 
     Args:
         home: an empty folder for all that it writes.
         master: its Spark master.
         conf: further Spark configuration.
+        python: its own and its workers'.
     """
-    port, spark_home = free_port(), spark_home_of(PYTHON)
+    port, spark_home = free_port(), spark_home_of(python)
     settings = {
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.memory": "2g",
@@ -41,7 +44,7 @@ def stock_server(home: Path, master: str = "local[2]", conf: dict[str, str] | No
     }
     pairs = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     command = [f"{spark_home}/bin/spark-submit", "--class", _CLASS, "--master", master, *pairs, "spark-internal"]
-    environment = {"SPARK_HOME": spark_home, "PYSPARK_PYTHON": str(PYTHON)}
+    environment = {"SPARK_HOME": spark_home, "PYSPARK_PYTHON": str(python)}
     with running(command, "Spark Connect server started at", home, environment, "server.log"):
         yield f"sc://localhost:{port}"
 

@@ -1,6 +1,6 @@
 """A standalone cluster: a master and three workers as processes, whose Python has never heard of us.
 
-What runs there is PySpark 4.2 (`.ci/setup-connect` makes the Pythons); each test is a driver of its own.
+All is the PySpark that the tests run on (`.ci/setup-server` makes the Python of workers); each test is its own driver.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 from tests.harness.killing import listed_files
 from tests.harness.places import WHOLE, everywhere, found, run
+from tests.harness.releases import RELEASE
 from tests.harness.standalone import cluster_of, standalone
-from tests.harness.stock_server import PYTHON, ROOT, spark_home_of, stock_server
+from tests.harness.stock_server import ROOT, spark_home_of, stock_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
-DRIVER, CLIENT = ROOT / ".venv-4.2/bin/python", ROOT / ".venv-connect/bin/python"
+DRIVER, NAME = Path(sys.executable), ".".join(map(str, RELEASE))
+PYTHON = ROOT / f".venv-server-{NAME}/bin/python"
 SCRIPT = Path(__file__).with_name("cluster.py")
 BARE = sys.executable if sys.prefix == sys.base_prefix else str(Path(sys.base_prefix) / "bin/python3")
 LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
@@ -30,7 +33,7 @@ LIVE = [[0, 0, 0], *[[8, 0, 0]] * 3]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    subprocess.run([ROOT / ".ci/setup-connect"], check=True, capture_output=True)
+    subprocess.run([ROOT / ".ci/setup-server", NAME], check=True, capture_output=True)
     with standalone(tmp_path_factory.mktemp("cluster"), PYTHON, cores=2) as url:
         yield url
 
@@ -78,8 +81,8 @@ def test_a_client_of_spark_connect_at_the_cluster(cluster: str, tmp_path: Path) 
         "SELECT o.id, r.v FROM VALUES (1, TIMESTAMP'2026-01-02') o(id, ts) "
         "ASOF JOIN VALUES (1, TIMESTAMP'2026-01-01', 5) r(id, ts, v) MATCH_CONDITION (o.ts >= r.ts) ON o.id = r.id"
     )
-    with stock_server(tmp_path, cluster) as url:
-        done = run(DRIVER, CLIENT, "-m", "sqlx", "sql", "--remote", url, "-e", text, cwd=tmp_path)
+    with stock_server(tmp_path, cluster, python=PYTHON) as url:
+        done = run(DRIVER, DRIVER, "-m", "sqlx", "sql", "--remote", url, "-e", text, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1].split() == ["1", "5"]
 
@@ -93,7 +96,7 @@ def test_every_operator_answers_as_on_one_machine(cluster: str, tmp_path: Path) 
 def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Path) -> None:
     environment, packed, folder = tmp_path / "env", tmp_path / "packed", tmp_path / "answers"
     subprocess.run([BARE, "-m", "venv", environment], check=True)
-    wanted = [f"{ROOT}[pack]", "pyspark==4.2.0"]
+    wanted = [f"{ROOT}[pack]", f"pyspark=={pyspark.__version__}"]
     subprocess.run([environment / "bin/pip", "install", "--quiet", *wanted], check=True)
     own = environment / "bin/python"
     done = run(own, environment / "bin/sqlx", "pack", packed, "--environment", cwd=tmp_path, PYTHONPATH="")
@@ -114,7 +117,7 @@ def test_a_lost_worker_costs_its_own_tasks_alone(tmp_path: Path) -> None:
 
     One that is added gets some of them, and soon all states are in memory again.
     """
-    subprocess.run([ROOT / ".ci/setup-connect"], check=True, capture_output=True)
+    subprocess.run([ROOT / ".ci/setup-server", NAME], check=True, capture_output=True)
     home, tasks = tmp_path / "cluster", 6
     for folder in (home, tmp_path / "in"):
         folder.mkdir()
