@@ -87,6 +87,7 @@ def test_a_client_of_spark_connect_at_the_cluster(cluster: str, tmp_path: Path) 
     assert done.stdout.splitlines()[-1].split() == ["1", "5"]
 
 
+@pytest.mark.timeout(900)
 def test_every_operator_answers_as_on_one_machine(cluster: str, tmp_path: Path) -> None:
     here = everywhere(tmp_path / "here", DRIVER, "--master", "local[2]")
     assert everywhere(tmp_path / "there", DRIVER, "--master", cluster, PYSPARK_PYTHON=str(PYTHON)) == here
@@ -112,6 +113,7 @@ def test_an_environment_travels_to_workers_that_have_a_bare_python(tmp_path: Pat
     assert found(done) == everywhere(tmp_path / "here", DRIVER, "--master", "local[2]")
 
 
+@pytest.mark.timeout(900)
 def test_a_lost_worker_costs_its_own_tasks_alone(tmp_path: Path) -> None:
     """Of six tasks those of the worker that is killed are restored; the others have their states in memory still.
 
