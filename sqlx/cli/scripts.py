@@ -11,6 +11,8 @@ from sqlx.cli.jinja import Rendered, in_order, parse_variables, render_file
 from sqlx.cli.output import Result, fetch, note, out, show
 from sqlx.cli.progress import watched
 from sqlx.failures import CommandError
+from sqlx.sql.explanation import parse_explanation
+from sqlx.sql.tokens import tokenize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -219,9 +221,9 @@ def explained_query(text: str) -> str:
     >>> explained_query("EXPLAIN TEMPORAL SELECT 1"), explained_query("SELECT 1"), explained_query("SHOW TABLES")
     ('SELECT 1', 'SELECT 1', '')
     """
-    words = text.split(None, 2)
-    if [word.upper() for word in words[:2]] == ["EXPLAIN", "TEMPORAL"]:
-        return words[2] if len(words) > 2 else ""
+    query = parse_explanation(text, tokenize(text))
+    if query is not None:
+        return query
     return text if holds_query(text) else ""
 
 

@@ -18,6 +18,7 @@ from sqlx.sessions.session import statements_of
 from sqlx.sessions.statements import SessionStatements, may_be_ours
 from sqlx.spark.aggregates import call_of
 from sqlx.sql.definitions import parse_definition, parse_streaming
+from sqlx.sql.explanation import parse_explanation
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, statement_spans, tokenize
 from sqlx.sql.verification import parse_verification
@@ -120,8 +121,8 @@ def _check_has_form(text: str) -> None:
         UnsupportedError: `UNSUPPORTED.COMPILE`.
     """
     tokens = tokenize(text)
-    explains = [token.word for token in tokens[:2]] == ["EXPLAIN", "TEMPORAL"]
-    if explains or parse_streaming(text, tokens) is not None or parse_verification(text, tokens) is not None:
+    forms = (parse_explanation, parse_streaming, parse_verification)
+    if any(parse(text, tokens) is not None for parse in forms):
         last = next(token for token in tokens if token.word in _LAST_OF_HEAD)
         head = Span(tokens[0].start, last.end)
         raise UnsupportedError("UNSUPPORTED.COMPILE", text, head.pair, what=head.of(text))

@@ -25,9 +25,9 @@ from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_view
 from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.histories import NO_HISTORIES, Histories
 from sqlx.spark.stream import Keeping, LiveQuery, check_late, lower_stream, ready
-from sqlx.sql.cursor import Cursor
 from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
+from sqlx.sql.explanation import parse_explanation
 from sqlx.sql.parser import late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
 from sqlx.sql.verification import Verification, parse_verification
@@ -383,10 +383,8 @@ class SessionStatements:
 
     def _about_query(self, text: str, tokens: tuple[Token, ...]) -> str | None:
         """What EXPLAIN TEMPORAL or VERIFY say of a query, as a query that shows it; None for every other statement."""
-        if _words(tokens, 2) == ["EXPLAIN", "TEMPORAL"]:
-            if {token.text for token in tokens[2:]} <= {";"}:
-                Cursor(text, tokens[:2], 2).fail("a query")
-            return _as_rows(self.explained(text[tokens[1].end :]))
+        if (query := parse_explanation(text, tokens)) is not None:
+            return _as_rows(self.explained(query))
         asked = parse_verification(text, tokens)
         if asked is None:
             return None

@@ -28,7 +28,6 @@ from sqlx.spark.batch import query_frame
 from sqlx.spark.histories import Histories, event_time, place_of, shown
 from sqlx.spark.stream import Followed, Keeping, LiveQuery, lower_stream, lower_updates
 from sqlx.sql.parser import scan
-from sqlx.sql.structure import Relation
 from sqlx.sql.tokens import Span, quoted
 from udtf.engine import engine_of
 from udtf.engine.asking import probing
@@ -248,9 +247,10 @@ _streams = count(1)
 
 def _run_with_stream(spark: SparkSession, catalog: SparkCatalog, query: str, run_live: RunLive) -> DataFrame | Followed:
     """Run a query with its relation read as a stream, where it is the only one; Spark knows STREAM since 4.1."""
-    relation = _only_relation(query)
-    if relation is None:
+    relations = scan(query).read()
+    if len(relations) != 1 or relations[0].stream:
         return run_live(query)
+    (relation,) = relations
     if release_of(spark.version) > (4, 0):
         return run_live(f"{query[: relation.span.start]}STREAM {query[relation.span.start :]}")
     if catalog.resolve(relation.parts) is not None:  # read live by itself
@@ -263,14 +263,6 @@ def _run_with_stream(spark: SparkSession, catalog: SparkCatalog, query: str, run
         return run_live(f"{query[: relation.body.start]}{read}{alias}{query[relation.body.end :]}")
     finally:
         engine.forget(name)
-
-
-def _only_relation(query: str) -> Relation | None:
-    """The relation of a query that reads just one, by its name and not as a stream."""
-    items = [item for level in scan(query).walk() for block in level.blocks for item in block.items]
-    read = [relation for item in items for relation in (item.relation, *(join.relation for join in item.joins))]
-    named = [relation for relation in read if relation.kind == "name"]
-    return named[0] if len(named) == 1 and not named[0].stream else None
 
 
 def _order(catalog: SparkCatalog, frame: DataFrame) -> tuple[str, ...]:

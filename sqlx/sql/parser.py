@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from sqlx.errors import TemporalParseError
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.intervals import parse_interval
+from sqlx.sql.pipes import pipe_operators
 from sqlx.sql.structure import (
     AsOfClause,
     Block,
@@ -136,18 +137,20 @@ class AsOfReader:
         Raises:
             TemporalParseError: it is there.
         """
-        tokens = [t for t in self.reader.tokens if tail.start <= t.start < tail.end]
-        depth, joins = 0, False
-        for n, token in enumerate(tokens):
+        _, *operators = pipe_operators(self.reader.scanner.text, tail)
+        for operator in operators:
+            if operator[0].word in JOIN_WORDS:
+                self._check_piped_join(operator)
+
+    def _check_piped_join(self, operator: tuple[Token, ...]) -> None:
+        depth = 0
+        for n, token in enumerate(operator):
             depth += (token.text == "(") - (token.text == ")")
-            words = tuple(t.word for t in tokens[n : n + 2])
-            if token.text == "|>":
-                joins = words[-1] in JOIN_WORDS
-            timed = words == ("AS", "OF") and self.starts_time(tokens[n + 2] if n + 2 < len(tokens) else None)
-            if depth == 0 and joins and (timed or words in _ASOF_JOINS):
-                refuse_place(
-                    self.reader.scanner.text, tuple(tokens[n : n + 2]), "in a pipe operator that does not follow FROM"
-                )
+            words = tuple(t.word for t in operator[n : n + 2])
+            timed = words == ("AS", "OF") and self.starts_time(operator[n + 2] if n + 2 < len(operator) else None)
+            if depth == 0 and (timed or words in _ASOF_JOINS):
+                where = "in a pipe operator that does not follow FROM"
+                refuse_place(self.reader.scanner.text, operator[n : n + 2], where)
 
     def _indexes(self, span: Span) -> tuple[int, int]:
         inside = [n for n, t in enumerate(self.reader.tokens) if span.start <= t.start < span.end]

@@ -1,0 +1,32 @@
+"""``EXPLAIN TEMPORAL query``, read."""
+
+from __future__ import annotations
+
+from sqlx.sql.cursor import Cursor
+from sqlx.sql.tokens import Token
+
+
+def parse_explanation(text: str, tokens: tuple[Token, ...]) -> str | None:
+    """Read one statement.
+
+    Args:
+        text: the statement; a semicolon at its end is fine.
+        tokens: its tokens.
+
+    Returns:
+        The query that is to be explained, or None where it is no such statement.
+
+    Raises:
+        TemporalParseError: no query follows.
+
+    >>> from sqlx.sql.tokens import tokenize
+    >>> text = "EXPLAIN /* every stage */ TEMPORAL SELECT 1"
+    >>> parse_explanation(text, tokenize(text))
+    'SELECT 1'
+    """
+    cursor = Cursor(text, tokens, stop=len(tokens) - bool(tokens and tokens[-1].text == ";"))
+    if not cursor.take("EXPLAIN", "TEMPORAL"):
+        return None
+    if cursor.done:
+        cursor.fail("a query")
+    return text[tokens[cursor.index].start :]
