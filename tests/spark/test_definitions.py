@@ -405,6 +405,18 @@ def test_a_stream_of_sparks_own_is_no_input_of_an_operator(db: Definitions) -> N
         db.spark.sql(OVER_STREAMS[1].format(stream="orders"))
 
 
+def test_the_one_table_that_a_definition_reads_is_read_live_wherever_it_stands(db: Definitions) -> None:
+    db.run("CREATE TABLE sent (id INT, ts TIMESTAMP) USING parquet")
+    for query in (
+        "SELECT * FROM sent WHERE id > 0",
+        "SELECT * FROM (SELECT * FROM sent) s",
+        "WITH later AS (SELECT * FROM sent WHERE id > 0) SELECT * FROM later",
+        "FROM sent |> WHERE id > 0",
+    ):
+        db.run(f"CREATE OR REPLACE TEMPORARY STREAM orders TIMESTAMP BY ts AS {query}")
+        assert db.spark.sql("SELECT id FROM STREAM orders DEDUPLICATE WITHIN INTERVAL 1 DAY BY (id)").isStreaming
+
+
 def test_a_column_of_the_users_may_be_called_like_the_hidden_one_of_live_rows(db: Definitions) -> None:
     db.run("CREATE TABLE odd AS SELECT 1 AS __row, 7 AS id, TIMESTAMP'2024-01-01' AS ts")
     db.run("CREATE TABLE changes AS SELECT 7 AS id, 5 AS rate, TIMESTAMP'2023-01-01' AS ts")
