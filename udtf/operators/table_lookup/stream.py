@@ -43,7 +43,7 @@ _NOBODY = np.empty(0, np.int64)
 _join_current = compiled(loops.join_current)
 
 
-class CurrentRows:
+class KeyedRows:
     """The row of every key that has one.
 
     Args:
@@ -152,7 +152,7 @@ class TableLookupStream:
         """Start without state."""
         self.config = config
         self._emit_order = emit_order
-        self._current: CurrentRows | None = None  # types are known with the first rows
+        self._current: KeyedRows | None = None  # types are known with the first rows
         self._times: dict[str, int | None] = {"left_time": None, "right_time": None}  # only for outliers (B9)
 
     def on_batch(self, inputs: Sequence[pa.Table], sides: NDArray[np.int8]) -> StreamEmission:
@@ -188,9 +188,9 @@ class TableLookupStream:
         """Memory of the rows."""
         return 0 if self._current is None else self._current.nbytes
 
-    def _known_current(self, schema: pa.Schema) -> CurrentRows:
+    def _known_current(self, schema: pa.Schema) -> KeyedRows:
         if self._current is None:
-            self._current = CurrentRows(schema, self.config.n_keys)
+            self._current = KeyedRows(schema, self.config.n_keys)
         self._current.fit(schema)
         return self._current
 
