@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import IO
@@ -40,10 +40,17 @@ def running(
         Thread(target=_drain, args=(process.stderr, folder / log), daemon=True).start()  # the pipe must not fill up
         yield process
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
+        _end(process)
         process.stderr.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """It is asked to end, and made to where Spark closes its connectors for longer than anybody waits."""
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, sent)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(60)
 
 
 def _await(pipe: IO[bytes], says: str) -> None:
