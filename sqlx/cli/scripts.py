@@ -221,9 +221,9 @@ def explained_query(text: str) -> str:
     >>> explained_query("EXPLAIN TEMPORAL SELECT 1"), explained_query("SELECT 1"), explained_query("SHOW TABLES")
     ('SELECT 1', 'SELECT 1', '')
     """
-    query = parse_explanation(text, tokenize(text))
-    if query is not None:
-        return query
+    start = parse_explanation(text, tokenize(text))
+    if start is not None:
+        return text[start:].strip()
     return text if holds_query(text) else ""
 
 

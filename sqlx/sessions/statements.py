@@ -383,8 +383,9 @@ class SessionStatements:
 
     def _about_query(self, text: str, tokens: tuple[Token, ...]) -> str | None:
         """What EXPLAIN TEMPORAL or VERIFY say of a query, as a query that shows it; None for every other statement."""
-        if (query := parse_explanation(text, tokens)) is not None:
-            return _as_rows(self.explained(query))
+        if (start := parse_explanation(text, tokens)) is not None:
+            with carets_in(text, start):
+                return _as_rows(self.explained(text[start:]))
         asked = parse_verification(text, tokens)
         if asked is None:
             return None

@@ -6,7 +6,7 @@ from sqlx.sql.cursor import Cursor
 from sqlx.sql.tokens import Token
 
 
-def parse_explanation(text: str, tokens: tuple[Token, ...]) -> str | None:
+def parse_explanation(text: str, tokens: tuple[Token, ...]) -> int | None:
     """Read one statement.
 
     Args:
@@ -14,19 +14,19 @@ def parse_explanation(text: str, tokens: tuple[Token, ...]) -> str | None:
         tokens: its tokens.
 
     Returns:
-        The query that is to be explained, or None where it is no such statement.
+        Where the words end and the query begins, or None where it is no such statement.
 
     Raises:
         TemporalParseError: no query follows.
 
     >>> from sqlx.sql.tokens import tokenize
     >>> text = "EXPLAIN /* every stage */ TEMPORAL SELECT 1"
-    >>> parse_explanation(text, tokenize(text))
-    'SELECT 1'
+    >>> text[parse_explanation(text, tokenize(text)):]
+    ' SELECT 1'
     """
     cursor = Cursor(text, tokens, stop=len(tokens) - bool(tokens and tokens[-1].text == ";"))
     if not cursor.take("EXPLAIN", "TEMPORAL"):
         return None
     if cursor.done:
         cursor.fail("a query")
-    return text[tokens[cursor.index].start :]
+    return tokens[cursor.index - 1].end
