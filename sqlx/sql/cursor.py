@@ -25,6 +25,11 @@ class Cursor:
         self.stop = len(tokens) if stop is None else stop
         self.index = index
 
+    @classmethod
+    def of_statement(cls, text: str, tokens: tuple[Token, ...]) -> Cursor:
+        """At the start of a statement; a semicolon at its end is none of it."""
+        return cls(text, tokens, stop=len(tokens) - bool(tokens and tokens[-1].text == ";"))
+
     def step(self, count: int = 1) -> None:
         """Step over tokens; never past the end, however far a reader steps."""
         self.index = min(self.index + count, self.stop)

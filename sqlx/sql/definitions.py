@@ -430,7 +430,7 @@ def parse_definition(text: str) -> Definition | Drop | Show | None:
     if not _OURS.search(text):
         return None
     tokens = tokenize(text)
-    cursor = Cursor(text, tokens, stop=len(tokens) - bool(tokens and tokens[-1].text == ";"))
+    cursor = Cursor.of_statement(text, tokens)
     if cursor.take("CREATE"):
         return _create(cursor)
     if cursor.take("DROP"):
@@ -680,8 +680,7 @@ def parse_streaming(text: str, tokens: tuple[Token, ...]) -> Statement | None:
     >>> parse_streaming(text, tokenize(text)).tasks
     4
     """
-    stop = len(tokens) - bool(tokens and tokens[-1].text == ";")
-    cursor = Cursor(text, tokens, stop=stop)
+    cursor = Cursor.of_statement(text, tokens)
     if cursor.word() == "CREATE":
         return _create_streaming_table(cursor)
     if cursor.take("SHOW", "STREAMING", "QUERIES"):

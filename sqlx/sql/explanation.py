@@ -24,7 +24,7 @@ def parse_explanation(text: str, tokens: tuple[Token, ...]) -> int | None:
     >>> text[parse_explanation(text, tokenize(text)):]
     ' SELECT 1'
     """
-    cursor = Cursor(text, tokens, stop=len(tokens) - bool(tokens and tokens[-1].text == ";"))
+    cursor = Cursor.of_statement(text, tokens)
     if not cursor.take("EXPLAIN", "TEMPORAL"):
         return None
     if cursor.done:

@@ -47,7 +47,7 @@ def parse_verification(text: str, tokens: tuple[Token, ...]) -> Verification | N
     >>> parse_verification(text, tokenize(text))
     Verification(query='SELECT 1', start=22, shuffles=3)
     """
-    cursor = Cursor(text, tokens, stop=len(tokens) - bool(tokens and tokens[-1].text == ";"))
+    cursor = Cursor.of_statement(text, tokens)
     if not cursor.take("VERIFY", "BATCH"):
         return None
     if cursor.symbol() != "=":

@@ -45,12 +45,14 @@ def running(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """It is asked to end, and made to where Spark closes its connectors for longer than anybody waits."""
-    for sent in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is None:
-            os.killpg(process.pid, sent)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(60)
+    """It is asked to; what has not ended after a minute, as a stock server on a busy machine, is killed."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(60)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(60)
 
 
 def _await(pipe: IO[bytes], says: str) -> None:
