@@ -36,7 +36,9 @@ from sqlx.sql.tokens import Span
 from udtf.operators.window_aggregate.config import Window
 
 
-def compile_query(text: str, binder: Binder, streaming: bool = False, *, in_session: bool = True) -> Plan:
+def compile_query(
+    text: str, binder: Binder, streaming: bool = False, *, in_session: bool = True, hands_on: bool = False
+) -> Plan:
     """Compile a statement that holds a query with temporal clauses.
 
     Args:
@@ -44,6 +46,7 @@ def compile_query(text: str, binder: Binder, streaming: bool = False, *, in_sess
         binder: names and types.
         streaming: whether definitions are read live (replay; on Spark: FROM STREAM).
         in_session: the session knows all names of the query; not those of a function's body, which reads its arguments.
+        hands_on: a definition reads its rows live, with what they carry along: the root has the hidden column too.
 
     Returns:
         The plan; its root's SQL is the text with each operator replaced.
@@ -52,10 +55,10 @@ def compile_query(text: str, binder: Binder, streaming: bool = False, *, in_sess
         TemporalParseError, BindError, UnsupportedError: with the line and a caret.
     """
     with readable(text):
-        return _compiled(text, binder, streaming, in_session=in_session)
+        return _compiled(text, binder, streaming, in_session=in_session, hands_on=hands_on)
 
 
-def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -> Plan:
+def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool, hands_on: bool) -> Plan:
     context = Context(text, binder, streaming)
     into = insert_target(text, binder)
     if into is not None:
@@ -64,7 +67,7 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     context.tables = TableBlocks(text, root, binder.entry)
     if streaming:
         context.tables.check()
-        context.live.start(root, partial(is_operator, context))
+        context.live.start(root, partial(is_operator, context), hands_on=hands_on)
     else:
         context.live.start_bounded(root)
     result, every = Result(), None
@@ -85,7 +88,9 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool) -
     root_fragment = Fragment(sql, columns, context.reads(sql))
     if every is not None:
         root_fragment = _suppressed(context, root_fragment, every, result)
-    return Plan(root_fragment, text, streaming, tuple(dict.fromkeys(context.notes)), context.edits.origin, result)
+    carried = context.live.handed_on(root) if hands_on and every is None else None
+    notes = tuple(dict.fromkeys(context.notes))
+    return Plan(root_fragment, text, streaming, notes, context.edits.origin, result, carried and carried.of(""))
 
 
 def _block(context: Context, block: Block) -> tuple[Result | None, EmitClause | None]:

@@ -53,10 +53,12 @@ class LiveReads:
     _shown: dict[tuple[int, int], RowOrder] = field(default_factory=dict)
     _handed: dict[int, RowOrder] = field(default_factory=dict)
 
-    def start(self, root: Level, is_operator: Callable[[Join, Level], bool]) -> None:
-        """Find out which relations must show what their rows carry along."""
+    def start(self, root: Level, is_operator: Callable[[Join, Level], bool], *, hands_on: bool) -> None:
+        """Find out which relations must show what their rows carry along; of a query that hands it on also for that."""
         self._carried = RowOrderPaths(self.text, root, self._order_type)
         self._carried.find(is_operator)
+        if hands_on:
+            self._carried.into(root)
 
     def start_bounded(self, root: Level) -> None:
         """The same of a bounded query: deduplications read event time and order of arrival through other queries."""
@@ -123,8 +125,12 @@ class LiveReads:
             end = span.end if relation.extra is None else relation.extra.end
             self.edits.insert(end, f" AS {quoted(relation.parts[-1])}")
 
+    def handed_on(self, query: Level) -> RowOrder | None:
+        """What the rows of a query carry along in its hidden column, where it was asked for and has one."""
+        return self._handed.get(query.blocks[0].span.start) if query.blocks else None
+
     def _through(self, relation: Relation, inner: Level) -> None:
-        handed = self._handed.get(inner.blocks[0].span.start) if inner.blocks else None
+        handed = self.handed_on(inner)
         if handed is not None and self.is_carried(relation):
             self._shown[relation.span.pair] = handed.of(relation.visible_name or "")
 

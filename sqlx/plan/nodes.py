@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from catalog.entries import Column, Entry
+from sqlx.bind.binder import RowOrder
 from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.deduplicate.config import DeduplicateConfig
 from udtf.operators.suppress.logic import SuppressConfig
@@ -587,6 +588,7 @@ class Plan:
         notes: what the compiler wants to say once (defaults that could surprise).
         origin: offset in the root's SQL to the offset in the text that it came from.
         result: rows that are only added, or the changes of a table.
+        carried: what its rows carry along in the hidden column, where that was asked for and they have one.
     """
 
     root: Fragment
@@ -595,6 +597,7 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     origin: Callable[[int], int] = field(default=lambda offset: offset, compare=False)
     result: Result = field(default_factory=Result)
+    carried: RowOrder | None = None
 
     def operators(self) -> tuple[Operator, ...]:
         """The temporal operators, inputs first."""

@@ -104,21 +104,20 @@ class RowOrderPaths:
                 self.down(relation.inner, level)
             return
         inner = relation.query or self._only_use(relation, level)
-        if inner is None:
+        if inner is None or self.into(inner):
             self.relations.add(relation.span.pair)
-        elif self._is_final(inner):  # the grouping's own walk goes on from here
-            self.relations.add(relation.span.pair)
-            self.blocks.add(inner.blocks[0].span.start)
-        elif self._hands_on(inner):
-            block = inner.blocks[0]
-            self.relations.add(relation.span.pair)
-            self._add_block(block, block.tail)
-            self.down(block.items[0].relation, inner)
-        elif self._is_one_order(inner):
-            self.relations.add(relation.span.pair)
-            for block in inner.blocks:
+
+    def into(self, query: Level) -> bool:
+        """From a query whose rows are read with what they carry along to what it reads; whether it can hand that on."""
+        if self._is_final(query):  # the grouping's own walk goes on from here
+            self.blocks.add(query.blocks[0].span.start)
+        elif self._hands_on(query) or self._is_one_order(query):
+            for block in query.blocks:
                 self._add_block(block, block.tail)
-                self.down(block.items[0].relation, inner)
+                self.down(block.items[0].relation, query)
+        else:
+            return False
+        return True
 
     def _is_one_order(self, level: Level) -> bool:
         """Whether the query is a UNION ALL of streams whose rows carry the same along, and so have one order."""

@@ -269,6 +269,11 @@ class RemoteStatements(SessionStatements):
             raise self._refused("temporal statements in a SQL script (BEGIN … END)", text)
         return None
 
+    def _keeps_text(self, head: StoredHead, plan: Plan) -> bool:
+        """A view for other sessions stays plain SQL where it can be, since these know nothing of us."""
+        is_own = head.temporary and not head.shared
+        return bool(plan.operators()) or (is_own and super()._keeps_text(head, plan))
+
     def _store(self, head: StoredHead, plan: Plan, bound: SparkBinder) -> None:
         """A temporary view keeps the query; a text of ours nobody there could read."""
         if head.kind != "view" or not head.temporary or head.shared:

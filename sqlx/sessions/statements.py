@@ -19,7 +19,7 @@ from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
 from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
-from sqlx.sessions.stored import StoredHead, is_body, parameters_named, store, stored_head
+from sqlx.sessions.stored import StoredHead, is_body, keeps_text, parameters_named, store, stored_head
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
@@ -367,13 +367,13 @@ class SessionStatements:
         in_session = not is_called and (head is None or head.kind == "view")
         with parameters_named(head):
             plan = compile_query(text if head is None else head.query, binder, in_session=in_session)
-        if head is not None and not plan.operators():  # plain SQL once its reads are rewritten: Spark keeps the view
-            head, plan = None, compile_query(text, binder)
-        if not plan.operators():
-            return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
-        if head is not None:
+        if head is not None and self._keeps_text(head, plan):
             self._store(head, plan, binder)
             return Rewritten(None, plan.notes)
+        if head is not None:  # plain SQL once its reads are rewritten: Spark keeps the view
+            plan = compile_query(text, binder)
+        if not plan.operators():
+            return None if plan.root.sql == plan.text else Rewritten(plan.root.sql, plan.notes)
         if is_query(text):
             if in_session:
                 return Rewritten(None, plan.notes, lower_query(plan, self.spark, binder.analyzed))
@@ -426,6 +426,10 @@ class SessionStatements:
             return self.frame_of(query) or self.engine.query(query)
 
         return compare(record(self.spark, self.catalog, asked.query), bounded, asked.shuffles, watch)
+
+    def _keeps_text(self, head: StoredHead, plan: Plan) -> bool:
+        """Whether a view or a function keeps the query that was written; else Spark keeps what is made of it."""
+        return keeps_text(head, plan)
 
     def _store(self, head: StoredHead, plan: Plan, _bound: SparkBinder) -> None:
         """Make a view or a function of a query with operators."""

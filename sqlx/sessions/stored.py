@@ -19,7 +19,7 @@ from catalog.definitions import name_text
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.spark.binder import SparkBinder
-from sqlx.sql.parser import scan
+from sqlx.sql.parser import read_tail, scan
 from sqlx.sql.tokens import Token, tokenize
 from udtf.engine.java import copied
 from udtf.engine.release import release_of
@@ -91,6 +91,18 @@ def stored_head(text: str, tokens: tuple[Token, ...]) -> StoredHead | None:
             temporary = bool(before & {"TEMP", "TEMPORARY"})
             return StoredHead(kind, text[: token.end], parts, query, temporary, "GLOBAL" in before)
     return None
+
+
+def keeps_text(head: StoredHead, plan: Plan) -> bool:
+    """Whether what was written has to be kept.
+
+    Operators need us at each read; EMIT, GRACE PERIOD and LATE TO play no part in a query over bounded rows, and are
+    there for a definition that reads the view live.
+    """
+    if plan.operators():
+        return True
+    blocks = [block for level in scan(head.query).walk() for block in level.blocks if block.items]
+    return head.kind == "view" and any(read_tail(head.query, block).ours for block in blocks)
 
 
 @contextmanager

@@ -117,7 +117,7 @@ class LiveSource:
 
 
 #: Runs a query behind a definition as a stream; one over tables that change as their updates.
-RunLive = Callable[[str], "DataFrame | Followed"]
+RunLive = Callable[[str], "LiveSource | Followed"]
 
 
 def open_live(
@@ -182,16 +182,22 @@ def _rows(
 ) -> tuple[DataFrame | Followed, RowOrder]:
     """The rows of a definition's source as they are added to it, and how they arrived; or its updates."""
     below = _definition_below(catalog, entry)
-    found: DataFrame | Followed
     if entry.topic:
         return topic_frame(spark, catalog, entry), RowOrder(None, lanes(entry))
     if below is not None and not (below.is_table and entry.is_table):
         source = open_live(spark, catalog, below, run_live, histories)
         return source.frame, source.arrival
-    found = _added(spark, catalog, entry, run_live) if below is None else run_live(f"SELECT * FROM {entry.relation}")
+    query = _query_behind(spark, catalog, entry) if below is None else f"SELECT * FROM {entry.relation}"
+    if query is None:
+        frame = _added(spark, catalog, entry)
+        return frame, RowOrder(None, () if entry.sequence_by else _order(catalog, frame))
+    found = _run_with_stream(spark, catalog, query, run_live) if below is None else run_live(query)
     if isinstance(found, Followed):
         return found, found.order
-    return found, RowOrder(None, () if entry.sequence_by else _order(catalog, found))
+    if not found.frame.isStreaming:
+        reason = "its query reads no stream; write STREAM before the table of Spark's that is to be live"
+        raise NotLiveError(reason)
+    return found.frame, found.arrival
 
 
 def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
@@ -201,51 +207,52 @@ def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
     return catalog.resolve(name_parts(entry.relation))
 
 
-def _added(spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive) -> DataFrame | Followed:
-    """The rows of a definition's relation as they are added to it."""
+def _query_behind(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> str | None:
+    """The query whose rows a definition reads; None where it reads a table, files or a stream of Spark's."""
+    relation = entry.relation
+    if relation.startswith("("):
+        return relation[1:-1]
+    if _FILES.match(relation):
+        return None
+    parts = name_parts(relation)
+    if len(parts) == 1 and parts[-1].lower() in catalog.opened:
+        return None
+    if len(parts) < 3 and catalog.is_temporary(parts):
+        if spark.table(relation).isStreaming:
+            return None
+        text = catalog.view_query(parts)
+        if text is None:
+            reason = "it reads a temporary view of rows that are no stream"
+            raise NotLiveError(reason)
+        return text
+    found = catalog.find(parts)
+    return catalog.view_query(parts) if found is not None and found.is_view else None
+
+
+def _added(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> DataFrame:
+    """The rows of a table, files or a stream of Spark's as they are added to it."""
     relation = entry.relation
     files = _FILES.match(relation)
     schema = ", ".join(f"{part_text(column.name)} {column.type}" for column in entry.columns)
     if files is not None:
         reader = spark.readStream.format(files[1].lower())
         return (reader if files[1].lower() == "delta" else reader.schema(schema)).load(files[2])
-    if relation.startswith("("):
-        return _streaming(_run_with_stream(spark, catalog, relation[1:-1], run_live))
     parts = name_parts(relation)
     opened = catalog.opened.get(parts[-1].lower()) if len(parts) == 1 else None
     if opened is not None:
         reader = spark.readStream.format(opened.source).options(**opened.options)
         return (reader if opened.source.lower() == "delta" else reader.schema(schema)).load()
     if len(parts) < 3 and catalog.is_temporary(parts):
-        frame = spark.table(relation)
-        return frame if frame.isStreaming else _streaming(_view(spark, catalog, parts, run_live))
-    found = catalog.find(parts)
-    if found is not None and found.is_view:
-        return _streaming(_view(spark, catalog, parts, run_live))
+        return spark.table(relation)
     return spark.readStream.table(relation)
-
-
-def _view(
-    spark: SparkSession, catalog: SparkCatalog, parts: tuple[str, ...], run_live: RunLive
-) -> DataFrame | Followed:
-    text = catalog.view_query(parts)
-    if text is None:
-        reason = "it reads a temporary view of rows that are no stream"
-        raise NotLiveError(reason)
-    return _run_with_stream(spark, catalog, text, run_live)
-
-
-def _streaming(frame: DataFrame | Followed) -> DataFrame | Followed:
-    if not isinstance(frame, Followed) and not frame.isStreaming:
-        reason = "its query reads no stream; write STREAM before the table of Spark's that is to be live"
-        raise NotLiveError(reason)
-    return frame
 
 
 _streams = count(1)
 
 
-def _run_with_stream(spark: SparkSession, catalog: SparkCatalog, query: str, run_live: RunLive) -> DataFrame | Followed:
+def _run_with_stream(
+    spark: SparkSession, catalog: SparkCatalog, query: str, run_live: RunLive
+) -> LiveSource | Followed:
     """Run a query with its relation read as a stream, where it is the only one; Spark knows STREAM since 4.1."""
     relations = scan(query).read()
     if len(relations) != 1 or relations[0].stream:
@@ -386,19 +393,24 @@ class SparkBinder:
             self._live[entry.name] = LiveRead(name, source.arrival, source.shows_deleted)
         return self._live[entry.name]
 
-    def _run_live(self, entry: Entry, query: str) -> DataFrame | Followed:
-        """A query behind a definition, as a stream; what changes as its updates."""
+    def _run_live(self, entry: Entry, query: str) -> LiveSource | Followed:
+        """A query behind a definition, as a stream; what changes as its updates.
+
+        Its rows come in the order of those it reads, but where the definition has an order of its own, or a history
+        is read in their place, which knows nothing of that.
+        """
         binder = SparkBinder(self.spark, self.catalog, self.portable)
         binder.changelog = self.changelog
-        if place_of(self.catalog, entry.name) not in self.histories:
+        stands_in = place_of(self.catalog, entry.name) in self.histories
+        if not stands_in:
             binder.histories = self.histories
-        plan = compile_query(query, binder, streaming=True)
+        plan = compile_query(query, binder, streaming=True, hands_on=entry.sequence_by is None and not stands_in)
         within = entry.name.replace("`", "").replace(".", "_")
         keeping = Keeping(configured_tasks(self.spark), within, self.changelog)
         if not reads_changes(plan.root):
             lowered = lower_stream(plan, self.spark, binder.live_frames, keeping)
             self.stateful += (*binder.stateful, *lowered.stateful)
-            return _without_late(lowered).frame
+            return LiveSource(_without_late(lowered).frame, plan.carried or RowOrder())
         if not entry.is_table:
             reason = "its query reads a table that changes, and the rows of a stream do not"
             raise NotLiveError(reason)

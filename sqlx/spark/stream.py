@@ -658,7 +658,7 @@ class StreamLowering:
             return _in_columns_of(node, _making(node, fat, self.tasks, order).frame(sent))
         if isinstance(node, Aggregation):
             return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))
-        if self._feeds_another(node):
+        if self._is_read_on(node):
             return rows_of(fat, "rows", schema)
         hidden = [field for field in schema.fields if is_row_order(field.name)]
         shown = StructType([field for field in schema.fields if field not in hidden])
@@ -669,9 +669,14 @@ class StreamLowering:
         others = [other for other in self.plan.operators() if other is not node]
         return any(stands_in(node.name, side.sql) for other in others for side in other.inputs)
 
+    def _is_read_on(self, node: Operator) -> bool:
+        """Whether somebody reads what its rows carry along: another operator, or a definition over the query."""
+        is_root = self.plan.carried is not None and stands_in(node.name, self.plan.root.sql)
+        return is_root or self._feeds_another(node)
+
     def _emit_order(self, node: Operator) -> int:
         """How many order columns the output hands on."""
-        is_read = self._feeds_another(node) or (self._is_followed and updates_in(node) is not None)
+        is_read = self._is_read_on(node) or (self._is_followed and updates_in(node) is not None)
         return sum(1 for c in node.inputs[0].columns if is_order(c.name)) if is_read else 0
 
     def _spec(self, node: Operator) -> StreamSpec:

@@ -137,16 +137,22 @@ INNER: tuple[Operator, ...] = (as_of_join, table_lookup, deduplicate, windows, s
 OUTER: tuple[Operator, ...] = (*INNER, changes, suppressed)
 
 
-def program(seed: int) -> Program:
-    """The program of a seed: each pair of operators comes up every `len(INNER) * len(OUTER)` seeds."""
+def program(seed: int, *, defined: bool = False) -> Program:
+    """The program of a seed: each pair of operators comes up every `len(INNER) * len(OUTER)` seeds.
+
+    Args:
+        seed: its number.
+        defined: an operator reads the one before it by the name of a definition, else as a subquery.
+    """
     random = Random(seed)
     first, last = INNER[seed % len(INNER)], OUTER[seed // len(INNER) % len(OUTER)]
     chain = [first, *([filtered] if random.random() < 0.3 else []), last]
-    source = "s"
-    for operator in chain:
+    source, definitions = "s", []
+    for number, operator in enumerate(chain):
         query = operator(source, random)
-        source = f"({query})"
-    text = _DEFINITIONS.format(retention=random.randint(20, 60)) + query
+        source = f"d{number}" if defined else f"({query})"
+        definitions += [f"CREATE STREAM {source} TIMESTAMP BY ts AS {query};\n"] if defined else []
+    text = "".join([_DEFINITIONS.format(retention=random.randint(20, 60)), *definitions[:-1], query])
     records = _records(random)
     cuts = sorted({0, len(records), *random.sample(range(len(records)), 2)})
     sizes = tuple(stop - start for start, stop in pairwise(cuts))

@@ -24,3 +24,14 @@ SEEDS = 500
 def test_live_is_replay(spark: SparkSession, seed: int) -> None:
     chain = program(seed)
     check_live(spark, chain.text, chain.records, chain.sizes)
+
+
+#: One for each first operator; both kinds of windows are final results, each in its own way.
+THROUGH_DEFINITIONS = (3, 6, 12, 15, 24)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", gated(range(SEEDS), THROUGH_DEFINITIONS))
+def test_a_definition_hands_on_what_its_query_does(spark: SparkSession, seed: int) -> None:
+    chain = program(seed, defined=True)
+    check_live(spark, chain.text, chain.records, chain.sizes)

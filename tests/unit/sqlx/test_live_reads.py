@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from sqlx.bind.binder import ROW
 from sqlx.errors import BindError
+from sqlx.plan.compiler import compile_query
 from sqlx.plan.nodes import AsOfJoin, Deduplicate
-from tests.harness.live_binder import live
+from tests.harness.live_binder import BINDER, live
 
 ORDER = ["__o0", "__o1", "__o2"]
 
@@ -131,3 +133,30 @@ def test_the_name_of_a_stream_stands_behind_its_sample() -> None:
     text = "SELECT count(*) AS n FROM STREAM clicks TABLESAMPLE (50 PERCENT) GROUP BY window(ts, '1 hour') EMIT FINAL"
     (window,) = live(text).operators()
     assert "TABLESAMPLE (50 PERCENT) AS `clicks`" in window.input.sql
+
+
+@pytest.mark.parametrize(
+    ("query", "orders"),
+    [
+        ("SELECT id, k, ts FROM STREAM clicks WHERE id > 1", 3),
+        ("WITH c AS (SELECT * FROM STREAM clicks) SELECT id + 1 AS id, ts FROM c", 3),
+        ("FROM STREAM clicks |> WHERE id > 1 |> SELECT id, ts", 3),
+        ("SELECT * FROM STREAM clicks UNION ALL SELECT * FROM STREAM clicks", 3),
+        ("SELECT c.id, c.ts, r.rate FROM STREAM clicks c JOIN rates r AS OF c.ts ON c.k = r.k", 4),
+        ("SELECT * FROM STREAM clicks DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id)", 4),
+        ("SELECT k, window.start AS ts FROM STREAM clicks GROUP BY k, window(ts, '1 hour') EMIT FINAL", 4),
+        ("SELECT DISTINCT k, ts FROM STREAM clicks", None),
+    ],
+)
+def test_a_definition_over_a_query_has_what_its_rows_carry_along(query: str, orders: int | None) -> None:
+    plan = compile_query(query, BINDER, streaming=True, hands_on=True)
+    shown = BINDER.columns(plan.root.sql) or ()
+    assert ROW in [column.name for column in shown] or orders is None
+    assert plan.root.columns == shown[: len(plan.root.columns)]
+    assert (plan.carried and len(plan.carried.order)) == orders
+    assert ROW not in [column.name for column in plan.root.columns]
+
+
+def test_a_query_that_is_run_by_itself_hands_nothing_on() -> None:
+    plan = live("SELECT id, k, ts FROM STREAM clicks WHERE id > 1")
+    assert (plan.carried, ROW in plan.root.sql) == (None, False)
