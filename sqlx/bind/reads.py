@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NoReturn
 
 from catalog.entries import Entry
@@ -11,7 +12,7 @@ from sqlx.bind.refusals import check_known
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.sql.definitions import unquoted
 from sqlx.sql.parser import scan
-from sqlx.sql.structure import Level, Relation
+from sqlx.sql.structure import FromItem, Level, Relation
 from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span
 
 
@@ -44,11 +45,32 @@ def query_behind(binder: Binder, entry: Entry) -> str | None:
 
 
 def names_versions(binder: Binder, root: Level) -> bool:
-    """Whether a stored query reads a versioned table anywhere; another one reads like a plain table."""
-    parts = {relation.parts for relation in root.relations()}
-    entries = [binder.entry(p) for p in parts if p]
-    views = [text for p in parts if p and (text := binder.view_text(p)) is not None]
-    return any(e and e.kind == "versioned" for e in entries) or any(names_versions(binder, scan(v)) for v in views)
+    """Whether rows of a stored query are versions of a table; another one reads like a plain table.
+
+    An AS OF join picks from the versions on its right side: its rows are those of its left one.
+    """
+    if any(level.recursive for level in root.walk()):
+        return False
+    items = [item for block in root.blocks for item in block.items]
+    return any(_shows_versions(binder, relation, root) for item in items for relation in _kept_relations(item))
+
+
+def _kept_relations(item: FromItem) -> Iterator[Relation]:
+    """The relations whose rows a FROM item hands on."""
+    for relation in (item.relation, *(join.relation for join in item.joins if join.as_of is None)):
+        yield from (relation,) if relation.group is None else _kept_relations(relation.group)
+
+
+def _shows_versions(binder: Binder, relation: Relation, level: Level) -> bool:
+    if relation.inner is not None:
+        return _shows_versions(binder, relation.inner, level)
+    cte = level.cte_of(relation)
+    query = cte.query if cte is not None else relation.query
+    if query is not None or not relation.parts:
+        return query is not None and names_versions(binder, query)
+    entry, view = binder.entry(relation.parts), binder.view_text(relation.parts)
+    is_versioned = entry is not None and entry.kind == "versioned"
+    return is_versioned or (view is not None and names_versions(binder, scan(view)))
 
 
 def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
