@@ -54,11 +54,11 @@ _BEGINNINGS = frozenset({"startingoffsets", "startingoffsetsbytimestamp", "start
 _FIRST_PARTITION_BIT = 1 << 20
 
 
-def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> DataFrame:
+def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry, within: str) -> DataFrame:
     """The rows of a topic as they come, from its beginning on unless OPTIONS say otherwise.
 
     Where records that cannot be read are passed over or shown with NULL, they are counted in the progress of the query
-    (``kafka_<name>``: ``read``, ``malformed``).
+    (``kafka_<name>``: ``read``, ``malformed``), by each of its readers (`read_through`).
     """
     opened = read_at_once(_options(spark, catalog, entry))  # what older releases made has not got all of it
     options = {key: value for key, value in opened.items() if key.lower() not in _BOUNDED}
@@ -68,10 +68,19 @@ def topic_frame(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> Dat
     shown, parsed, condition = split_topic_query(entry.relation[1:-1])
     frame = query_frame(parsed.replace(entry.topic, _RAW), spark, {_RAW: raw})
     if "raise_error" not in condition:
-        frame = frame.observe(
-            f"kafka_{entry.name}", F.count(F.lit(1)).alias("read"), F.count_if("__bad").alias("malformed")
-        )
+        counts = F.count(F.lit(1)).alias("read"), F.count_if("__bad").alias("malformed")
+        frame = frame.observe(f"kafka_{read_through(within, entry)}", *counts)
     return query_frame(f"{shown} FROM {_PARSED} AS __sqlx_records{condition}", spark, {_PARSED: frame})
+
+
+def read_through(within: str, entry: Entry) -> str:
+    """What the readers of a definition in one query are told apart by.
+
+    Args:
+        within: the same of the definition that reads it, or "".
+        entry: the definition.
+    """
+    return "_".join([*([within] if within else []), entry.name.replace("`", "").replace(".", "_")])
 
 
 def lanes(entry: Entry) -> tuple[str, ...]:
@@ -121,7 +130,7 @@ RunLive = Callable[[str], "LiveSource | Followed"]
 
 
 def open_live(
-    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive, histories: Histories
+    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive, histories: Histories, within: str = ""
 ) -> LiveSource:
     """Open a definition's source as a stream.
 
@@ -131,6 +140,7 @@ def open_live(
         entry: the definition.
         run_live: runs a query behind the definition.
         histories: what is read in place of which sources.
+        within: through which definitions it is read.
 
     Raises:
         NotLiveError: there is no way.
@@ -139,7 +149,7 @@ def open_live(
     stands_in, left_out = histories.get(place_of(catalog, entry.name)) if histories else None, ""
     deletes = f"({entry.delete_when})" if entry.delete_when and entry.topic else None
     try:
-        frame, order = _rows(spark, catalog, entry, run_live, {} if stands_in is not None else histories)
+        frame, order = _rows(spark, catalog, entry, run_live, {} if stands_in is not None else histories, within)
         if stands_in is not None:
             frame, order, left_out = stands_in(entry, _rows_alone(entry, frame, order), order)
         if isinstance(frame, Followed):  # what is deleted shows nothing but its key
@@ -178,14 +188,14 @@ def _rows_alone(entry: Entry, found: DataFrame | Followed, order: RowOrder) -> D
 
 
 def _rows(
-    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive, histories: Histories
+    spark: SparkSession, catalog: SparkCatalog, entry: Entry, run_live: RunLive, histories: Histories, within: str
 ) -> tuple[DataFrame | Followed, RowOrder]:
     """The rows of a definition's source as they are added to it, and how they arrived; or its updates."""
     below = _definition_below(catalog, entry)
     if entry.topic:
-        return topic_frame(spark, catalog, entry), RowOrder(None, lanes(entry))
+        return topic_frame(spark, catalog, entry, within), RowOrder(None, lanes(entry))
     if below is not None and not (below.is_table and entry.is_table):
-        source = open_live(spark, catalog, below, run_live, histories)
+        source = open_live(spark, catalog, below, run_live, histories, read_through(within, entry))
         return source.frame, source.arrival
     query = _query_behind(spark, catalog, entry) if below is None else f"SELECT * FROM {entry.relation}"
     if query is None:
@@ -322,6 +332,8 @@ class SparkBinder:
         self.state: Callable[[str, str, Span], str] | None = None
         #: Operators in the queries behind the definitions that were read live.
         self.stateful: tuple[Stateful, ...] = ()
+        #: The definitions through which the query is read, which name its operators: another reader has its own.
+        self.within = ""
         #: Where operators behind definitions keep their changelogs; None: in Spark's state store.
         self.changelog: ChangelogFolder | None = None
         #: What is read in place of which live sources.
@@ -387,7 +399,7 @@ class SparkBinder:
         if entry.name not in self._live:
             name = f"__sqlx_live{len(self._live) + 1}"
             run_live = partial(self._run_live, entry)
-            source = open_live(self.spark, self.catalog, entry, run_live, self.histories)
+            source = open_live(self.spark, self.catalog, entry, run_live, self.histories, self.within)
             self.announce(name, columns_of(source.frame.schema))
             self.live_frames[name] = source.frame
             self._live[entry.name] = LiveRead(name, source.arrival, source.shows_deleted)
@@ -401,12 +413,12 @@ class SparkBinder:
         """
         binder = SparkBinder(self.spark, self.catalog, self.portable)
         binder.changelog = self.changelog
+        binder.within = read_through(self.within, entry)
         stands_in = place_of(self.catalog, entry.name) in self.histories
         if not stands_in:
             binder.histories = self.histories
         plan = compile_query(query, binder, streaming=True, hands_on=entry.sequence_by is None and not stands_in)
-        within = entry.name.replace("`", "").replace(".", "_")
-        keeping = Keeping(configured_tasks(self.spark), within, self.changelog)
+        keeping = Keeping(configured_tasks(self.spark), binder.within, self.changelog)
         if not reads_changes(plan.root):
             lowered = lower_stream(plan, self.spark, binder.live_frames, keeping)
             self.stateful += (*binder.stateful, *lowered.stateful)

@@ -79,6 +79,22 @@ def test_a_stream_without_timestamp_by_has_the_times_of_its_records(
     assert rows(query.replace("k_sent", "k_timed")) == [(2, 1.1), (4, 1.1), (6, 1.2)]
 
 
+@pytest.mark.full
+def test_a_query_may_read_a_topic_more_than_once(
+    spark: SparkSession, topics: Topics, source: Source, rows: Rows
+) -> None:
+    """By itself, and through definitions: each reader counts what it passes over."""
+    sent = topics.make(
+        *(record({"id": n, "k": "a", "ts": f"2024-01-01T00:00:0{n}Z"}) for n in (1, 2, 3, 4)), record("{bad")
+    )
+    columns = "(id INT, k STRING, ts TIMESTAMP)"
+    spark.sql(f"CREATE STREAM k_all {columns} {source(sent, mode='DROPMALFORMED')} TIMESTAMP BY ts")
+    spark.sql("CREATE VERSIONED TABLE k_even KEYS (k) TIMESTAMP BY ts AS SELECT id, k, ts FROM k_all WHERE id % 2 = 0")
+    query = "SELECT o.id, e.id AS even FROM k_all o LEFT JOIN k_even e AS OF o.ts ON o.k = e.k"
+    spark.sql(f"CREATE STREAMING TABLE k_beside {NOW} AS {query}")
+    assert rows("SELECT * FROM k_beside") == rows(query) == [(1, None), (2, 2), (3, 2), (4, 4)]
+
+
 def test_a_live_as_of_join_into_parquet_sees_tombstones(
     spark: SparkSession, topics: Topics, source: Source, rows: Rows
 ) -> None:
