@@ -64,8 +64,7 @@ def _kept_relations(item: FromItem) -> Iterator[Relation]:
 def _shows_versions(binder: Binder, relation: Relation, level: Level) -> bool:
     if relation.inner is not None:
         return _shows_versions(binder, relation.inner, level)
-    cte = level.cte_of(relation)
-    query = cte.query if cte is not None else relation.query
+    query = level.query_of(relation)
     if query is not None or not relation.parts:
         return query is not None and names_versions(binder, query)
     entry, view = binder.entry(relation.parts), binder.view_text(relation.parts)

@@ -271,12 +271,11 @@ class RemoteStatements(SessionStatements):
 
     def _keeps_text(self, head: StoredHead, plan: Plan) -> bool:
         """A view for other sessions stays plain SQL where it can be, since these know nothing of us."""
-        is_own = head.temporary and not head.shared
-        return bool(plan.operators()) or (is_own and super()._keeps_text(head, plan))
+        return bool(plan.operators()) or (head.is_own_view and super()._keeps_text(head, plan))
 
     def _store(self, head: StoredHead, plan: Plan, bound: SparkBinder) -> None:
         """A temporary view keeps the query; a text of ours nobody there could read."""
-        if head.kind != "view" or not head.temporary or head.shared:
+        if not head.is_own_view:
             what = "a function, or a view for other sessions, with temporal clauses; a temporary view is possible"
             raise self._refused(what, plan.text)
         frame = self.engine.with_text(lower_query(plan, self.spark, bound.analyzed), plan.text)

@@ -52,6 +52,11 @@ class StoredHead:
     shared: bool = False
 
     @property
+    def is_own_view(self) -> bool:
+        """Whether it is a view that no other session reads."""
+        return self.kind == "view" and self.temporary and not self.shared
+
+    @property
     def parameters(self) -> frozenset[str]:
         """The parameters of a function, in lower case; the arguments of their types are among them."""
         if self.kind == "view":

@@ -197,11 +197,10 @@ def _rows(
     if below is not None and not (below.is_table and entry.is_table):
         source = open_live(spark, catalog, below, run_live, histories, read_through(within, entry))
         return source.frame, source.arrival
-    query = _query_behind(spark, catalog, entry) if below is None else f"SELECT * FROM {entry.relation}"
-    if query is None:
-        frame = _added(spark, catalog, entry)
-        return frame, RowOrder(None, () if entry.sequence_by else _order(catalog, frame))
-    found = _run_with_stream(spark, catalog, query, run_live) if below is None else run_live(query)
+    read = _read(spark, catalog, entry) if below is None else f"SELECT * FROM {entry.relation}"
+    if not isinstance(read, str):
+        return read, RowOrder(None, () if entry.sequence_by else _order(catalog, read))
+    found = _run_with_stream(spark, catalog, read, run_live) if below is None else run_live(read)
     if isinstance(found, Followed):
         return found, found.order
     if not found.frame.isStreaming:
@@ -217,44 +216,34 @@ def _definition_below(catalog: SparkCatalog, entry: Entry) -> Entry | None:
     return catalog.resolve(name_parts(entry.relation))
 
 
-def _query_behind(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> str | None:
-    """The query whose rows a definition reads; None where it reads a table, files or a stream of Spark's."""
-    relation = entry.relation
-    if relation.startswith("("):
-        return relation[1:-1]
-    if _FILES.match(relation):
-        return None
-    parts = name_parts(relation)
-    if len(parts) == 1 and parts[-1].lower() in catalog.opened:
-        return None
-    if len(parts) < 3 and catalog.is_temporary(parts):
-        if spark.table(relation).isStreaming:
-            return None
-        text = catalog.view_query(parts)
-        if text is None:
-            reason = "it reads a temporary view of rows that are no stream"
-            raise NotLiveError(reason)
-        return text
-    found = catalog.find(parts)
-    return catalog.view_query(parts) if found is not None and found.is_view else None
-
-
-def _added(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> DataFrame:
-    """The rows of a table, files or a stream of Spark's as they are added to it."""
+def _read(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> DataFrame | str:
+    """The rows of a table, files or a stream of Spark's as they are added to it; else the query that is read."""
     relation = entry.relation
     files = _FILES.match(relation)
     schema = ", ".join(f"{part_text(column.name)} {column.type}" for column in entry.columns)
     if files is not None:
         reader = spark.readStream.format(files[1].lower())
         return (reader if files[1].lower() == "delta" else reader.schema(schema)).load(files[2])
+    if relation.startswith("("):
+        return relation[1:-1]
     parts = name_parts(relation)
     opened = catalog.opened.get(parts[-1].lower()) if len(parts) == 1 else None
     if opened is not None:
         reader = spark.readStream.format(opened.source).options(**opened.options)
         return (reader if opened.source.lower() == "delta" else reader.schema(schema)).load()
     if len(parts) < 3 and catalog.is_temporary(parts):
-        return spark.table(relation)
-    return spark.readStream.table(relation)
+        frame = spark.table(relation)
+        return frame if frame.isStreaming else _view_query(catalog, parts)
+    found = catalog.find(parts)
+    return _view_query(catalog, parts) if found is not None and found.is_view else spark.readStream.table(relation)
+
+
+def _view_query(catalog: SparkCatalog, parts: tuple[str, ...]) -> str:
+    text = catalog.view_query(parts)
+    if text is None:
+        reason = "it reads a temporary view of rows that are no stream"
+        raise NotLiveError(reason)
+    return text
 
 
 _streams = count(1)
