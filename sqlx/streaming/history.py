@@ -196,7 +196,7 @@ class HistoryReader:
         """
         entry = history.entry
         try:
-            relation = self._with_facts(entry, history.relation)
+            relation, further = self._with_facts(entry, history.relation, further or {})
             return self.spark.sql(rows_of_history(entry, relation, history.cut, further))
         except TemporalSqlError as error:
             if not isinstance(error, RefusedBySpark):
@@ -206,19 +206,24 @@ class HistoryReader:
             reason = str(analysis_error(error))
             self._refuse("HISTORY", history.span, name=history.entry.name, reason=reason)
 
-    def _with_facts(self, entry: Entry, relation: str) -> str:
-        """What is told of a record by its topic, a history need not have: no row of it deletes its key so."""
+    def _with_facts(self, entry: Entry, relation: str, further: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+        """The rows with what is told of a record by its topic, which a history need not have: none deletes its key so.
+
+        Returns:
+            The relation, and what is still to be selected of it: `_metadata` does not pass a subquery in Spark 4.1.
+        """
         if not entry.topic or relation == entry.relation:
-            return relation
+            return relation, further
         columns = {name.lower() for name in self.spark.sql(f"SELECT * FROM {relation}").columns}
         if FACTS in columns:
-            return relation
+            return relation, further
         facts = self.spark.sql(f"SELECT {FACTS}.* FROM {entry.relation}").schema.fields
         told = {
             one.name: "false" if one.name == "deleted" else f"CAST(NULL AS {type_text(one.dataType)})" for one in facts
         }
         pairs = ", ".join(f"'{name}', {text}" for name, text in told.items())
-        return f"(SELECT *, named_struct({pairs}) AS {FACTS} FROM {relation})"
+        items = ["*", f"named_struct({pairs}) AS {FACTS}", *(f"{text} AS {name}" for name, text in further.items())]
+        return f"(SELECT {', '.join(items)} FROM {relation})", {}
 
     def refuse_source(self, source: str) -> NoReturn:
         """Refuse a query that reads something else, too.
