@@ -32,12 +32,12 @@ def check_emission(context: Context, block: Block, tail: QueryTail, grouping: Gr
     if emit is not None:
         _check_options(text, emit, has_window)
     is_final = emit is not None and emit.kind == "final"
-    reads_tables = block.span.start in context.tables.shown  # groups of tables are tables for the block around them
-    if context.streaming and grouping is not None and not (is_final or is_outermost(block) or reads_tables):
-        span = emit.span if emit is not None else tail.grouping or block.select or block.span
-        raise BindError("EMIT.INNER_CHANGES", text, span.pair)
     if emit is not None and not is_outermost(block) and not (is_final and has_window):
         raise BindError("EMIT.INNER", text, emit.span.pair)
+    is_table = block.span.start in context.tables.shown or context.tables.is_followed(block)
+    if context.streaming and grouping is not None and not (is_final or is_outermost(block) or is_table):
+        span = tail.grouping or block.select or block.span
+        raise BindError("EMIT.INNER_CHANGES", text, span.pair)
 
 
 def is_outermost(block: Block) -> bool:

@@ -356,7 +356,10 @@ class TableJoin(KeyedJoin):
     @property
     def key_columns(self) -> int:
         """How many columns tell the rows of the result apart."""
-        return len(self.result_keys)
+        if not self.config.is_foreign:
+            return len(self.result_keys)
+        (left,) = tables_read(self.left)
+        return left.key_columns
 
 
 @dataclass(frozen=True)
@@ -449,11 +452,13 @@ class Aggregation(TableOperator):
     Attributes:
         calls: per aggregate of kind 'rows' the call over its argument columns, else None.
         idle_us: of IDLE TIMEOUT, or None.
+        bounds: those of ``__ws`` and ``__we`` by which its updates are known, after ``__k0 …``.
     """
 
     config: WindowAggregateConfig
     calls: tuple[str | None, ...] = ()
     idle_us: int | None = None
+    bounds: tuple[str, ...] = ()
 
     @property
     def gives_changes(self) -> bool:
@@ -461,7 +466,7 @@ class Aggregation(TableOperator):
 
     @property
     def key_columns(self) -> int:
-        return self.config.n_keys + 2 * (self.config.window.kind != "none")
+        return self.config.n_keys + len(self.bounds)
 
 
 @dataclass(frozen=True)
@@ -564,16 +569,15 @@ class Result:
     Attributes:
         shape: 'append', 'upsert' or 'changelog'.
         keys: places of the output columns that a deleted row keeps.
+        key_places: per column of the key the places of the output columns that show it as it is.
         filters: a condition is between the table and the result (semantics.md 5.2).
-        around: the query around the operator for a live result on Spark: its condition as the column ``__passes``, and
-            a column ``__carry`` that is handed on.
         is_sequence: a SEQUENCE BY says in which order the changes of a table are.
     """
 
     shape: str = "append"
     keys: tuple[int, ...] = ()
+    key_places: tuple[tuple[int, ...], ...] = ()
     filters: bool = False
-    around: str = ""
     is_sequence: bool = False
 
 
@@ -609,9 +613,9 @@ def other_keys(plan: Plan, keys: Iterable[str]) -> str | None:
 
     What changes a row of a table that is derived from a table has to know its key.
     """
-    names = [plan.root.columns[place].name for place in plan.result.keys]
-    count = max((len(table.result_keys) for table in tables_read(plan.root)), default=1)
+    names = [[plan.root.columns[place].name for place in places] for places in plan.result.key_places]
     asked = {key.lower() for key in keys}
-    if asked <= {name.lower() for name in names} and len(asked) == count:
+    known = [{name.lower() for name in shown} for shown in names]
+    if all(asked & shown for shown in known) and asked <= set().union(*known):
         return None
-    return ", ".join(f"`{name}`" for name in names[:count])
+    return ", ".join(f"`{shown[0]}`" for shown in names if shown)

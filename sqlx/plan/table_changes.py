@@ -96,7 +96,8 @@ def _table(context: Context, block: Block, tail: QueryTail, table: ShownTable) -
     keys = tuple(sorted(place for found in places for place in found))
     shows_every = table.read is not None and table.read.shows_every_update
     is_sequence = table.carried is not None and table.carried.is_sequence
-    return Result(shape, keys, filters=tail.where is not None and not shows_every, is_sequence=is_sequence)
+    key_places = tuple(map(tuple, places))
+    return Result(shape, keys, key_places, filters=tail.where is not None and not shows_every, is_sequence=is_sequence)
 
 
 def _filter(context: Context, where: Span, table: ShownTable, carried: RowOrder) -> None:

@@ -1,7 +1,7 @@
 """Blocks of a live query whose relations are tables: their rows change, each known by its key.
 
 A block reads tables when its first relation is one and all others are joined to it and are tables too. A table is a
-definition of ours, or a subquery or a common table expression whose block reads tables.
+definition of ours, or a subquery or a common table expression whose block reads tables or groups a stream.
 
 Why so: docs/design/20261123_tables.md.
 """
@@ -182,12 +182,15 @@ class TableBlocks:
     corrections: EmitClause | None = field(init=False)
     _rows: set[int] = field(init=False, default_factory=set)
     _looked_up: set[int] = field(init=False, default_factory=set)
+    _followed: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         emits = (read_tail(self.text, block).emit for block in self.root.blocks)
         self.corrections = next((emit for emit in emits if emit is not None and emit.kind == "corrections"), None)
         self._rows = self._under_as_of()
         self._rows |= self._under_streams()
+        read = [inner.blocks[0] for inner in self._read_as_tables()]
+        self._followed = {block.span.start for block in read if not self.reads(block)}
 
     @property
     def shows_every_update(self) -> bool:
@@ -209,6 +212,47 @@ class TableBlocks:
                 return False
             plain.append(item.relation)
         return all(self._is_table(relation, block.level) for relation in plain)
+
+    def is_followed(self, block: Block) -> bool:
+        """Whether a block groups a stream, and the one around it reads its groups as a table."""
+        return block.span.start in self._followed
+
+    def _gives(self, block: Block) -> bool:
+        """Whether the rows of a block are a table."""
+        return self.reads(block) or self._groups_stream(block)
+
+    def _groups_stream(self, block: Block) -> bool:
+        """Whether a block shows groups of live rows that change, each with its next row."""
+        if block.pipe or block.span.start in self._rows:
+            return False
+        tail = read_tail(self.text, block)
+        return tail.emit is None and groups(self.text, block, tail) and self._is_live(block)
+
+    def _is_live(self, block: Block) -> bool:
+        relations = [r for item in block.items for r in (item.relation, *(join.relation for join in item.joins))]
+        return any(self._is_live_relation(relation, block.level) for relation in relations)
+
+    def _is_live_relation(self, relation: Relation, level: Level) -> bool:
+        if relation.inner is not None:
+            return self._is_live_relation(relation.inner, level)
+        if relation.group is not None:
+            within = (relation.group.relation, *(join.relation for join in relation.group.joins))
+            return any(self._is_live_relation(one, level) for one in within)
+        inner = level.query_of(relation)
+        if inner is not None:
+            return not inner.recursive and any(self._is_live(block) for block in inner.blocks)
+        return relation.stream or (relation.kind == "name" and self.entry(relation.parts) is not None)
+
+    def _read_as_tables(self) -> list[Level]:
+        """The queries that blocks read which read tables and nothing else."""
+        found = []
+        for level in self.root.walk():
+            for block in filter(self.reads, level.blocks):
+                item = block.items[0]
+                plain = [join.relation for join in item.joins if join.as_of is None]
+                relations = plain if self.is_stream_first(block) else [item.relation, *plain]
+                found += [inner for inner in map(level.query_of, relations) if inner is not None]
+        return found
 
     def versioned(self, block: Block) -> Entry | None:
         """The versioned table that a block reads, with or without filters (semantics.md 3.1); None if it is another."""
@@ -252,7 +296,7 @@ class TableBlocks:
         for relation in (item.relation, *looked_up):
             inner = level.query_of(relation)
             is_right_side = relation is not item.relation and self.is_looked_up(relation, level)
-            if inner is not None and not is_right_side and any(self.reads(block) for block in inner.blocks):
+            if inner is not None and not is_right_side and any(self._gives(block) for block in inner.blocks):
                 self.refuse_as_stream(relation)
 
     def refuse_as_stream(self, relation: Relation) -> NoReturn:
@@ -274,7 +318,7 @@ class TableBlocks:
             return False
         inner = level.query_of(relation)
         if inner is not None:
-            return len(inner.blocks) == 1 and not inner.recursive and self.reads(inner.blocks[0])
+            return len(inner.blocks) == 1 and not inner.recursive and self._gives(inner.blocks[0])
         entry = self.entry(relation.parts) if relation.kind == "name" else None
         return entry is not None and entry.is_table
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from catalog.entries import Column
 from sqlx.bind.binder import RowOrder
-from sqlx.plan.nodes import CorrectedJoin, Fragment, Operator, TableAggregation, TableChanges, TableJoin
+from sqlx.plan.nodes import Aggregation, CorrectedJoin, Fragment, Operator, TableAggregation, TableChanges, TableJoin
 from udtf.columns.names import is_order, is_row_key
 
-TableGiver = CorrectedJoin | TableAggregation | TableChanges | TableJoin
+TableGiver = Aggregation | CorrectedJoin | TableAggregation | TableChanges | TableJoin
 
 #: The one order column of updates whose rows have no order that holds across tasks: the greatest event time so far, µs.
 _BY_TIME = Column("__o0", "bigint")
@@ -54,4 +54,4 @@ def kept_orders(node: TableGiver) -> int:
 def updates_in(node: Operator) -> str | None:
     """The column by which rows of a result say which update they are of; None where it is no live table."""
     orders = [c.name for c in node.columns if is_order(c.name)]
-    return orders[-1] if orders and isinstance(node, TableGiver) else None
+    return orders[-1] if orders and node.gives_changes and isinstance(node, TableGiver) else None

@@ -44,7 +44,7 @@ from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
 from sqlx.sql.windows import BOUNDS, check_bounds, check_partition, window_call
 from udtf.aggregates import Aggregate
 from udtf.operators.table_aggregate.logic import TableAggregateConfig
-from udtf.operators.window_aggregate.config import Window
+from udtf.operators.window_aggregate.config import Window, WindowAggregateConfig
 
 # The text of a block whose rows are grouped: columns of the operator in place of keys, windows and aggregates.
 
@@ -82,51 +82,83 @@ def result_of(group: Grouped, selected: list[list[Replaced]]) -> Result:
     emit = group.tail.emit
     if emit is not None and emit.kind == "final":
         return Result()
-    whole = [
-        pieces[0] if len(pieces) == 1 and pieces[0].span == item.span else None
-        for item, pieces in zip(group.items, selected, strict=True)
-    ]
-    _check_keys(group, [piece for piece in whole if piece is not None])
+    places = _key_places(group, selected)
+    _check_keys(group, places)
     keys = tuple(
         n for n, pieces in enumerate(selected) if pieces and all(piece.kind in ("key", "window") for piece in pieces)
     )
     shape = emit.shape if emit is not None and emit.shape is not None else "upsert"
     is_sequence = group.arrival is not None and group.arrival.is_sequence
-    return Result(shape, keys, filters=group.tail.having is not None, is_sequence=is_sequence)
+    return Result(shape, keys, places, filters=group.tail.having is not None, is_sequence=is_sequence)
+
+
+def _whole(group: Grouped, selected: list[list[Replaced]]) -> list[tuple[int, Replaced]]:
+    """The items of the select list that are nothing but a key, a window or an aggregate, with their places."""
+    return [
+        (place, pieces[0])
+        for place, (item, pieces) in enumerate(zip(group.items, selected, strict=True))
+        if len(pieces) == 1 and pieces[0].span == item.span
+    ]
 
 
 def _key_places(group: Grouped, selected: list[list[Replaced]]) -> tuple[tuple[int, ...], ...]:
-    """Per grouping column the places in the select list that show it as it is."""
-    whole = [
-        (place, pieces[0].number)
-        for place, (item, pieces) in enumerate(zip(group.items, selected, strict=True))
-        if len(pieces) == 1 and pieces[0].span == item.span and pieces[0].kind == "key"
-    ]
-    return tuple(tuple(p for p, key in whole if key == number) for number in range(len(group.grouping.keys)))
+    """Per grouping column, and last of the window, the places in the select list that show it as it is."""
+    whole, window = _whole(group, selected), group.grouping.window
+    keys = [(place, piece.number) for place, piece in whole if piece.kind == "key"]
+    found = [tuple(p for p, key in keys if key == number) for number in range(len(group.grouping.keys))]
+    if window is not None:
+        needed = "__we" if window.window.kind == "cumulate" else ""  # they share their starts
+        found.append(tuple(place for place, piece in whole if piece.kind == "window" and needed in piece.sql))
+    return tuple(found)
 
 
-def _check_keys(group: Grouped, whole: list[Replaced]) -> None:
+def _labels(group: Grouped) -> tuple[str, ...]:
+    """What messages call the columns of `_key_places`."""
+    text, window = group.context.text, group.grouping.window
+    labels = [Span(key[0].start, key[-1].end).of(text) for key in group.grouping.keys]
+    if window is not None:
+        labels.append("window_end" if group.grouping.bounds else window.span.of(text))
+    return tuple(labels)
+
+
+def _check_keys(group: Grouped, places: tuple[tuple[int, ...], ...]) -> None:
     """A row that changes is known by its keys: all of them are selected.
 
     Raises:
         UnsupportedError: one is not.
     """
-    shown = {piece.number for piece in whole if piece.kind == "key"}
-    text, keys = group.context.text, group.grouping.keys
-    missing = [Span(k[0].start, k[-1].end).of(text) for number, k in enumerate(keys) if number not in shown]
-    window = group.grouping.window
-    needed = "__we" if window is not None and window.window.kind == "cumulate" else ""  # they share their starts
-    if window is not None and not any(piece.kind == "window" and needed in piece.sql for piece in whole):
-        missing.append("window_end" if group.grouping.bounds else window.span.of(text))
+    missing = [label for label, shown in zip(_labels(group), places, strict=True) if not shown]
     if missing:
         place = (group.block.select or group.block.span).pair
-        raise UnsupportedError("EMIT.KEY_NOT_SELECTED", text, place, key=missing[0])
+        raise UnsupportedError("EMIT.KEY_NOT_SELECTED", group.context.text, place, key=missing[0])
+
+
+def _as_table(group: Grouped, node: Aggregation | TableAggregation, selected: list[list[Replaced]]) -> TableQuery:
+    """What the block is to the one that reads it: of a window the bound shows by which its updates are known."""
+    places = _key_places(group, selected)
+    if isinstance(node, Aggregation) and node.bounds:
+        (bound,) = node.bounds
+        shown = tuple(place for place, piece in _whole(group, selected) if piece.sql == bound)
+        places = (*places[:-1], shown)
+    return TableQuery(places, _labels(group), carried=_carried(group, node))
+
+
+def _bounds(group: Grouped, selected: list[list[Replaced]]) -> tuple[str, ...]:
+    """The bounds of windows by which updates are known: both at the end of a query, within it one that is shown.
+
+    Either tells the windows of a key apart, but the starts of cumulating ones.
+    """
+    window = group.grouping.window
+    if window is None or is_outermost(group.block):
+        return () if window is None else ("__ws", "__we")
+    is_start = window.window.kind != "cumulate" and any(p.sql == "__ws" for _, p in _whole(group, selected))
+    return ("__ws",) if is_start else ("__we",)
 
 
 def rewrite(
     group: Grouped, node: Aggregation | TableAggregation, selected: list[list[Replaced]], having: list[Replaced]
-) -> str:
-    """Put the result in place; the query once more with its condition as a column."""
+) -> None:
+    """Put the result in place."""
     edits, tail = group.context.edits, group.tail
     for item, pieces in zip(group.items, selected, strict=True):
         for piece in pieces:
@@ -137,21 +169,18 @@ def rewrite(
             edits.insert(item.span.end, alias_text(shown_name(group.context.text, item)))
     for piece in having:
         edits.replace(piece.span, piece.sql)
-    condition = "true" if tail.having is None else edits.render(tail.having)
+    where = f" WHERE {edits.render(tail.having)}" if tail.having is not None else ""
     rest = "".join(f" {edits.render(span)}" for span in (*tail.rest, *([tail.pipes] if tail.pipes else [])))
     end = max(group.block.items[-1].end, group.block.tail.end)
-    where = f" WHERE {condition}" if tail.having is not None else ""
     edits.replace(Span(group.block.items[0].start, end), f"{node.name}{where}{rest}")
-    shown = edits.render(group.block.select)
     if group.block.select is not None:
         carried = _carried(group, node)
         of_stream = group.context.live.hand_on_result(group.block, group.arrival) if carried is None else ""
         edits.insert(group.block.select.end, of_stream if carried is None else row_item(carried))
-    return f"SELECT {shown}, ({condition}) AS __passes, __carry FROM {node.name}"
 
 
 def _carried(group: Grouped, node: Aggregation | TableAggregation) -> RowOrder | None:
-    """What the groups of a table carry along, live on Spark; None of those of a stream."""
+    """What updates of groups carry along, live on Spark; None of finals."""
     if updates_in(node) is None:
         return None
     return carried_by(node.columns, "", is_sequence=group.arrival is not None and group.arrival.is_sequence)
@@ -356,15 +385,11 @@ def aggregate_block(
     _check_grouped(group, tokenize_span(context.text, tail.having), having)
     if context.streaming and (tail.emit is None or tail.emit.kind != "final"):  # its result is a table that changes
         check_shown_alone(context, block, tail)
-    node = context.add(_node(group))
-    around = rewrite(group, node, selected, [*having, *order])
-    if isinstance(node, TableAggregation) and not is_outermost(block):
-        labels = tuple(Span(key[0].start, key[-1].end).of(context.text) for key in group.grouping.keys)
-        carried = _carried(group, node)
-        context.tables.results[block.span.start] = TableQuery(_key_places(group, selected), labels, carried=carried)
-    if not (is_outermost(block) and context.streaming):
-        return None
-    return replace(result_of(group, selected), around=around)
+    node = context.add(_node(group, _bounds(group, selected)))
+    rewrite(group, node, selected, [*having, *order])
+    if node.gives_changes and not is_outermost(block):
+        context.tables.results[block.span.start] = _as_table(group, node, selected)
+    return result_of(group, selected) if is_outermost(block) and context.streaming else None
 
 
 def _read(context: Context, block: Block, tail: QueryTail, from_text: str, arrival: RowOrder | None) -> Grouped:
@@ -411,7 +436,7 @@ def _check_grouped(group: Grouped, tokens: tuple, pieces: list[Replaced]) -> Non
 # the node
 
 
-def _node(group: Grouped) -> Aggregation | TableAggregation:
+def _node(group: Grouped, bounds: tuple[str, ...]) -> Aggregation | TableAggregation:
     context, calls = group.context, group.replacer.calls
     is_table = group.block.span.start in context.tables.shown
     keys = [context.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys]
@@ -436,7 +461,10 @@ def _node(group: Grouped) -> Aggregation | TableAggregation:
     texts = tuple(
         _call_text(group, n, call, found) for n, (call, found) in enumerate(zip(calls, arguments, strict=True))
     )
-    return (_of_table if is_table else _of_stream)(group, fragment, types, aggregates, payload, texts)
+    if is_table:
+        return _of_table(group, fragment, types, aggregates, texts)
+    names = tuple(column.name for column in payload)
+    return _of_stream(group, fragment, aggregates, names, texts, bounds)
 
 
 def _order_items(group: Grouped) -> list[str]:
@@ -451,7 +479,7 @@ def _input_sql(group: Grouped, items: list[str]) -> str:
 
 def _of_table(
     group: Grouped, fragment: Fragment, types: dict[str, str], aggregates: tuple[Aggregate, ...],
-    payload: tuple[Column, ...], calls: tuple[str | None, ...],
+    calls: tuple[str | None, ...],
 ) -> TableAggregation:  # fmt: skip
     window = group.grouping.window
     if window is not None:
@@ -486,31 +514,48 @@ def _shown(group: Grouped) -> ShownTable:
 
 
 def _of_stream(
-    group: Grouped, fragment: Fragment, types: dict[str, str], aggregates: tuple[Aggregate, ...],
-    payload: tuple[Column, ...], calls: tuple[str | None, ...],
+    group: Grouped, fragment: Fragment, aggregates: tuple[Aggregate, ...],
+    payload: tuple[str, ...], calls: tuple[str | None, ...], bounds: tuple[str, ...],
 ) -> Aggregation:  # fmt: skip
     context, window, n_keys = group.context, group.grouping.window, len(group.grouping.keys)
     relation = group.block.items[0].relation
     entry = context.table(relation, group.block.level)
     config = config_of(context, group.tail, Window() if window is None else window.window, n_keys, aggregates)
     config = replace(config, max_future_us=entry.max_future_us if entry is not None else None)
-    shown = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(n_keys)]
+    types = {column.name: column.type for column in fragment.columns}
     bound = "timestamp" if context.streaming or window is None else types["__time"]
-    shown += [Column("__ws", bound), Column("__we", bound)] if window else []
-    shown += [Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)]
+    keys = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(n_keys)]
+    shown = (
+        *keys,
+        *([Column("__ws", bound), Column("__we", bound)] if window else []),
+        *(Column(f"__a{n}", aggregate.type) for n, aggregate in enumerate(aggregates)),
+    )
     emit = group.tail.emit
     return Aggregation(
         f"__sqlx_agg{context.number(Aggregation, TableAggregation)}",
         fragment,
         config,
-        with_row_order(tuple(shown), fragment.columns) if context.carries else tuple(shown),
+        _with_carried(group, fragment, shown, [*keys, *(Column(name, bound) for name in bounds)], config),
         ".".join(relation.parts) or "the query",
         group.tail.late_to,
-        tuple(column.name for column in payload),
+        payload,
         calls,
         emit.idle_us if emit is not None and emit.kind == "final" else None,
+        () if config.is_final else bounds,
         places=_places(group),
     )
+
+
+def _with_carried(
+    group: Grouped, fragment: Fragment, shown: tuple[Column, ...], keys: list[Column], config: WindowAggregateConfig
+) -> tuple[Column, ...]:
+    """The columns of a result and after them what its rows carry along, live on Spark."""
+    if not group.context.carries:
+        return shown
+    if config.is_final:
+        return with_row_order(shown, fragment.columns)
+    is_sequence = group.arrival is not None and group.arrival.is_sequence
+    return (*shown, *update_columns(order_of(fragment, is_sequence=is_sequence), keys))
 
 
 def _places(group: Grouped) -> Places:

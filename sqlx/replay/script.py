@@ -20,7 +20,7 @@ from sqlx.bind.comparison import check_collation
 from sqlx.bind.spark_errors import closest, near_miss_error
 from sqlx.errors import BindError, TemporalParseError, TemporalSqlError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
-from sqlx.plan.nodes import Fragment, Plan, Source, other_keys, reads_changes
+from sqlx.plan.nodes import Aggregation, Fragment, Plan, Source, other_keys, reads_changes
 from sqlx.replay.duckdb import DuckDbBinder, Engine, EngineAnalyzer
 from sqlx.replay.fragments import FragmentRunner
 from sqlx.sql.definitions import carets, parse_definition
@@ -196,7 +196,8 @@ def _define(script: Script, definition: Definition) -> None:
 
 def _relation_of(source: str, plan: Plan) -> str:
     """The query of a definition: as it was written where it reads a table by its changes, see `query_behind`."""
-    if not reads_changes(plan.root):
+    groups_stream = any(isinstance(node, Aggregation) for node in plan.operators())
+    if groups_stream or not reads_changes(plan.root):
         return f"({plan.root.sql})"
     return source if source.startswith("(") else f"({plan.text})"
 

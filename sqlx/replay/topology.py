@@ -17,7 +17,16 @@ from catalog.definitions import name_text
 from catalog.entries import Entry
 from catalog.relations import alias_text
 from sqlx.errors import RunError
-from sqlx.plan.nodes import Fragment, Operator, PlanNode, Source, TableChanges, reads_changes
+from sqlx.plan.nodes import (
+    Fragment,
+    Operator,
+    PlanNode,
+    Source,
+    TableChanges,
+    TableJoin,
+    TableOperator,
+    reads_changes,
+)
 from sqlx.plan.operators import function_of
 from sqlx.replay.fragments import FragmentRunner, refuse
 from sqlx.replay.hosts import ALWAYS_COUNTED, CorrectedJoinHost, Host, SuppressHost, UpdateHost, changes_of
@@ -133,6 +142,8 @@ class Topology:
         self._on_change = on_change
         self._now_ms = 0
         self._last_ms: dict[PlanNode, int] = {}
+        self._feeds_table: set[PlanNode] = set()
+        self._find_feeding(script.plan.root)
         if reads_changes(script.plan.root):
             self._read_updates(script.plan.root, self._on_result)
         else:
@@ -191,11 +202,32 @@ class Topology:
 
     # building
 
-    def _read(self, fragment: Fragment, sink: Sink, feeds_table: bool = False) -> None:
-        """Let a fragment read its relations, and give its rows to the sink."""
-        runner = self.script.runner(fragment, feeds_table)
+    def _find_feeding(self, fragment: Fragment, feeds_table: bool = False) -> None:
+        """Find what is behind a table, so that a record which is a row of it, too, comes to it first."""
+        for node in fragment.inputs:
+            if feeds_table:
+                self._feeds_table.add(node)
+            if isinstance(node, Source):
+                derived = self.script.derived.get(node.entry.name.lower())
+                if derived is not None:
+                    self._find_feeding(derived, feeds_table or node.entry.is_table)
+            elif isinstance(node, Operator):
+                is_table = isinstance(node, (TableJoin, TableOperator)) and node.gives_changes
+                for number, side in enumerate(node.inputs):
+                    self._find_feeding(side, feeds_table or is_table or number > 0)
+
+    def _read(self, fragment: Fragment, sink: Sink, reads_table: bool = False, is_behind: bool = False) -> None:
+        """Let a fragment read its relations, and give its rows to the sink.
+
+        Args:
+            fragment: a query.
+            sink: what takes its rows.
+            reads_table: its relations may be tables.
+            is_behind: its rows become those of a table, by way of an operator or a definition.
+        """
+        runner = self.script.runner(fragment, reads_table)
         for read, node in runner.reads.items():
-            self._outlet(node).add(feeds_table, runner, read, sink)
+            self._outlet(node).add(reads_table or is_behind, runner, read, sink)
 
     def _read_updates(self, fragment: Fragment, sink: UpdateSink) -> None:
         """Let a fragment read the one table whose updates it shows."""
@@ -228,7 +260,8 @@ class Topology:
             if reads_changes(derived):
                 self._read_updates(derived, partial(self._on_derived, entry))
                 return
-            self._read(derived, lambda values, _: self.process(entry, values), entry.is_table)
+            is_behind = node in self._feeds_table
+            self._read(derived, lambda values, _: self.process(entry, values), entry.is_table, is_behind)
 
     def _add_operator(self, node: Operator) -> None:
         """Make the operator's host, and let its inputs be read: the stream first, of two tables the right one."""
@@ -249,7 +282,8 @@ class Topology:
                 "R" if is_table else "L",
                 reads_source=is_table or any(isinstance(n, Source) for n in fragment.inputs),
             )
-            self._read(fragment, sink, feeds_table=is_table or isinstance(node, TableChanges))
+            reads_table = is_table or isinstance(node, TableChanges)
+            self._read(fragment, sink, reads_table, is_behind=node in self._feeds_table)
 
     # running
 

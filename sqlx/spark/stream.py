@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from catalog.entries import Column as NamedColumn
 from sqlx.bind.binder import ROW, RowOrder, is_row_order
@@ -28,6 +28,7 @@ from sqlx.plan.nodes import (
     CorrectedJoin,
     Deduplicate,
     Fragment,
+    GivesTable,
     KeyedJoin,
     Operator,
     Plan,
@@ -135,80 +136,31 @@ def late_output(table: str, side: int, node: Operator, *, is_last: bool) -> Late
 
 # Live results of operators that keep tables, on Spark: bounds of windows as times, and updates as changes.
 #
-# An update has the row before and the row now. The query around the operator is applied to both, so that Spark says
-# what became of each (its select list, its HAVING), and what changed follows from the two::
-#
-#     operator -> query over the new values -> query over the old ones [-> suppression] -> _change_type
+# An update goes as rows, the row before and the row now. Spark runs the query around the operator over them (its select
+# list, its HAVING), and what changed follows from those that are left.
 
 
-#: The column that carries what the query does not know through it, and the one that says what passed its condition.
-CARRY, PASSES = "__carry", "__passes"
 CHANGE_TYPE = "_change_type"
 _BOUNDS = ("__ws", "__we")
 
-#: From a frame that is in the operator's place to the query's rows.
-Around = Callable[[DataFrame], DataFrame]
 
-
-def answered_schema(node: Aggregation, types: StructType, orders: int) -> StructType:
-    """The columns that the live logic of an aggregation gives out.
+def answered_schema(types: StructType, orders: int) -> StructType:
+    """The columns that the live logic of an aggregation gives out as finals.
 
     Args:
-        node: the aggregation.
         types: of its result columns.
         orders: how many order columns its input has, where they are in the output too.
     """
     shown = [f for f in types.fields if f.name.startswith(("__k", "__a", *_BOUNDS))]
     fields = [StructField(f.name, LongType()) if f.name in _BOUNDS else f for f in shown]
-    if node.gives_changes:
-        fields += [StructField(name, BooleanType()) for name in ("__was", "__is")]
-        fields += [StructField(_old(f.name), f.dataType) for f in shown if f.name.startswith("__a")]
-    fields.append(StructField("__time", LongType()))
     carried = [f for f in types.fields if is_order(f.name)] if orders else []
-    return StructType([*fields, *carried])
-
-
-def _old(name: str) -> str:
-    """Where the old value of a column is."""
-    return name.replace("__a", "__b", 1)
+    return StructType([*fields, StructField("__time", LongType()), *carried])
 
 
 def with_times(rows: DataFrame) -> DataFrame:
     """Bounds and event time as timestamps."""
     bounds = {name: F.timestamp_micros(F.col(name)) for name in _BOUNDS if name in rows.columns}
     return rows.withColumns({**bounds, "__event_time": F.timestamp_micros(F.col("__time"))}).drop("__time")
-
-
-def two_sided(updates: DataFrame, around: Around, result: Result) -> DataFrame:
-    """Each update with what the query shows of the row before, of the row now, and of a deletion (semantics.md 5.2).
-
-    Args:
-        updates: key, bounds, the new values, the old values, `__was`, `__is`, and what is handed on.
-        around: the query, with CARRY handed on, and PASSES: whether its condition holds.
-        result: what the result is.
-
-    Returns:
-        the columns of `updates`, and the structs `__old`, `__new` (NULL: no such row) and `__gone`.
-    """
-    news = [name for name in updates.columns if name.startswith("__a")]
-    new = around(updates.withColumn(CARRY, F.struct(*[F.col(name) for name in updates.columns])))
-    names = [name for name in new.columns if name not in (CARRY, PASSES)]
-    shown = F.struct(*[F.col(f"`{name}`") for name in names])
-    passes = F.coalesce(F.col(PASSES), F.lit(False))
-    first = new.select(CARRY, shown.alias("row"), passes.alias("passes"))
-    kept = [F.col(f"{CARRY}.{name}").alias(name) for name in updates.columns if name not in news]
-    before = [F.col(f"{CARRY}.{_old(name)}").alias(name) for name in news]
-    both = F.struct(CARRY, "row", "passes").alias(CARRY)
-    second = around(first.select(*kept, *before, both))
-    inner = f"{CARRY}.{CARRY}"
-    row = F.col(f"{CARRY}.row")
-    found = second.select(
-        f"{inner}.*",
-        F.when(F.col(f"{inner}.__was") & passes, shown).alias("__old"),
-        F.when(F.col(f"{inner}.__is") & F.col(f"{CARRY}.passes"), row).alias("__new"),
-        _gone(names, row, result.keys).alias("__gone"),
-    )
-    return found.where("__old IS NOT NULL OR __new IS NOT NULL") if result.filters else found
 
 
 def _gone(names: list[str], row: Column, keys: tuple[int, ...]) -> Column:
@@ -310,11 +262,12 @@ def _exact() -> Column:
 # suppression
 
 
-def waiting(updates: DataFrame, n_keys: int) -> DataFrame:
+def waiting(updates: DataFrame, table: GivesTable) -> DataFrame:
     """Updates with both sides in the shape in which they wait: key with bounds, time, the three rows, the order."""
-    keys = [F.col(f"__k{n}") for n in range(n_keys)]
-    bounds = [F.unix_micros(F.col(name)) for name in _BOUNDS if name in updates.columns]
-    named = [column.alias(f"__k{n}") for n, column in enumerate([*keys, *bounds])]
+    keys = [F.col(f"__k{n}") for n in range(table.key_columns)]
+    bounds = len(table.bounds) if isinstance(table, Aggregation) else 0
+    first = len(keys) - bounds
+    named = [(key if n < first else F.unix_micros(key)).alias(f"__k{n}") for n, key in enumerate(keys)]
     orders = [name for name in updates.columns if is_order(name)]
     schema = cast(StructType, updates.schema["__new"].dataType).toNullable()  # without a row nothing in it is there
     sides = [F.col(name).cast(schema).alias(name) for name in ("__old", "__new", "__gone")]
@@ -512,8 +465,6 @@ class StreamLowering:
         updates, result = self.frames[node.name] if batch is None else self._rows(node, batch), self.plan.result
         if isinstance(node, Suppress):
             return as_changes(updates, result.shape)
-        if isinstance(node, Aggregation):
-            return as_changes(self._shown(node, self.plan.root, updates), result.shape)
         if self.shown is None:
             frames = _read_by(self.plan.root, {**self.frames, node.name: updates})
             return Shown.of(query_frame(self.plan.root.sql, self.spark, frames)).changes(result, None)
@@ -525,14 +476,8 @@ class StreamLowering:
 
     def _shown(self, table: Operator, query: Fragment, updates: DataFrame) -> DataFrame:
         """The updates of a table with what a query shows of them; a row that is deleted keeps its key."""
-        if not isinstance(table, Aggregation):
-            frames = _read_by(query, {**self.frames, table.name: updates})
-            return put_together(query_frame(query.sql, self.spark, frames), self.plan.result)
-
-        def around(frame: DataFrame) -> DataFrame:
-            return query_frame(self.plan.result.around, self.spark, {table.name: frame})
-
-        return two_sided(updates, around, self.plan.result)
+        frames = _read_by(query, {**self.frames, table.name: updates})
+        return put_together(query_frame(query.sql, self.spark, frames), self.plan.result)
 
     def _rows_of_batch(self, batch: DataFrame) -> DataFrame:
         """The result of one micro-batch of the last operator's fat frame."""
@@ -568,7 +513,7 @@ class StreamLowering:
         if not isinstance(node, Suppress):
             return query_frame(side.sql, self.spark, _read_by(side, self.frames))
         table = node.updates_of
-        waits = waiting(self._shown(table, side, self.frames[table.name]), len(table.result_keys))
+        waits = waiting(self._shown(table, side, self.frames[table.name]), table)
         self.waits[node.name] = waited_schema(waits.schema)
         return waits
 
@@ -657,7 +602,7 @@ class StreamLowering:
             sent = from_arrow_schema(rows_schema(node, order)[0])
             return _in_columns_of(node, _making(node, fat, self.tasks, order).frame(sent))
         if isinstance(node, Aggregation):
-            return with_times(rows_of(fat, "rows", answered_schema(node, schema, self._emit_order(node))))
+            return with_times(rows_of(fat, "rows", answered_schema(schema, self._emit_order(node))))
         if self._is_read_on(node):
             return rows_of(fat, "rows", schema)
         hidden = [field for field in schema.fields if is_row_order(field.name)]
@@ -704,7 +649,7 @@ class StreamLowering:
             answers=str(node.config),
             tasks=self.tasks,
             order_columns=tuple(sum(1 for c in columns if is_order(c.name)) for columns in sources),
-            keeps_order=emit_order > 0 or isinstance(node, (TableGiver, Suppress)),
+            keeps_order=emit_order > 0 or (node.keeps_table and not isinstance(node, Aggregation)),
             common_sequence=isinstance(node, KeyedJoin) and node.common_sequence,
             n_keys=node.grouping_keys,
             changelog=self._changelog if idle_ms is None else None,  # Spark wakes up its own states only
@@ -754,7 +699,7 @@ def rows_schema(node: TableGiver, emit_order: int) -> tuple[pa.Schema, int]:
     Nobody asks at the end of a query how updates of different keys are ordered; paths of files are long.
     """
     schema, kept = _arrow_schema(node), kept_orders(node)
-    if emit_order or not kept or not isinstance(node, (TableChanges, TableAggregation)):
+    if emit_order or not kept or not isinstance(node, (Aggregation, TableChanges, TableAggregation)):
         return schema, kept
     numbers = [pa.field(f"__o{n}", pa.int64()) for n in range(2)]
     fields = [field for field in schema if not is_order(field.name)]
@@ -892,7 +837,10 @@ def deduplicated(node: Deduplicate, emit_order: int) -> Callable[[], StreamLogic
 
 def window_aggregate(node: Aggregation, emit_order: int) -> Callable[[], StreamLogic]:
     """An aggregation: compiled where all of it can be."""
-    return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order)
+    if updates_in(node) is None:
+        return partial(logics.window_aggregate, node.config, not uncompiled(node), emit_order)
+    schema, kept = rows_schema(node, emit_order)
+    return partial(logics.group_updates, node.config, not uncompiled(node), schema, kept, node.bounds)
 
 
 def table_changes(node: TableChanges, emit_order: int) -> Callable[[], StreamLogic]:

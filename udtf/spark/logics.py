@@ -74,6 +74,15 @@ def window_aggregate(config: WindowAggregateConfig, is_compiled: bool, emit_orde
     return RecordStream(config, emit_order)
 
 
+def group_updates(
+    config: WindowAggregateConfig, is_compiled: bool, schema: pa.Schema, kept: int, bounds: tuple[str, ...]
+) -> StreamLogic:
+    """An empty aggregation whose results change; see `window_aggregate`."""
+    from udtf.operators.window_aggregate.updates import GroupUpdates
+
+    return GroupUpdates(window_aggregate(config, is_compiled, kept), schema, kept, bounds)
+
+
 def table_changes(config: TableChangesConfig, schema: pa.Schema, keys: tuple[int, ...], kept: int) -> StreamLogic:
     """The updates of an empty table."""
     from udtf.operators.table_changes.stream import TableChangesStream
