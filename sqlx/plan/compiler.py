@@ -22,7 +22,7 @@ from sqlx.plan.corrected_join import check_corrected
 from sqlx.plan.deduplicate import deduplicate_pipe
 from sqlx.plan.emit import suppress_config
 from sqlx.plan.from_clause import FromCompiler, is_operator
-from sqlx.plan.nodes import Aggregation, Fragment, Operator, Plan, Result, Suppress
+from sqlx.plan.nodes import Aggregation, Fragment, Operator, Plan, Result, Suppress, tables_read
 from sqlx.plan.replaced_join import apply_names, shorten_qualifiers
 from sqlx.plan.select_list import groups
 from sqlx.plan.subquery_text import check_leftovers, is_query, with_clause
@@ -137,9 +137,11 @@ def _is_live(context: Context, block: Block, relations: Span, from_text: str) ->
 
 def _suppressed(context: Context, fragment: Fragment, emit: EmitClause, result: Result) -> Fragment:
     """The query with its EMIT EVERY around it: its updates wait."""
-    groups = [node for node in context.nodes.values() if isinstance(node, Aggregation)]
+    (table,) = tables_read(fragment)
+    has_bounds = isinstance(table, Aggregation) and len(table.bounds) > 1  # within a query one of them is its key
+    window = table.config.window if isinstance(table, Aggregation) and has_bounds else Window()
     values = tuple(n for n in range(len(fragment.columns)) if n not in result.keys)
-    config = suppress_config(context, emit, groups[-1].config.window if groups else Window(), values)
+    config = suppress_config(context, emit, window, values)
     places = tuple((option, span.pair) for option, span in emit.options.items())
     node = context.add(Suppress("__sqlx_sup1", fragment, config, fragment.columns, idle_us=emit.idle_us, places=places))
     return Fragment(f"SELECT * FROM {node.name}", fragment.columns, ((node.name, node),))

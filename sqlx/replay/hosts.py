@@ -40,7 +40,7 @@ from udtf.operators.table_join.foreign_key import ForeignKeyJoinLogic, LeftUpdat
 from udtf.operators.table_join.logic import SideUpdate, TableJoinLogic
 from udtf.operators.table_lookup.logic import TableLookupLogic
 from udtf.operators.window_aggregate.logic import WindowAggregateLogic
-from udtf.record import Change, Row, Side, Update
+from udtf.record import Change, Key, Row, Side, Update
 from udtf.time import Micros
 
 # From the rows of an operator's input fragment to the rows of its logic, by the column names of the plan.
@@ -304,10 +304,21 @@ def _key_first(update: Update, node: Operator) -> Values:
 class _AggregationHost(_TableHost):
     """Bounds of windows as times."""
 
+    node: Aggregation
+
     def shown_as(self, emission: Emission) -> Emission:
         emission.rows = [change._replace(values=self._values(change.values)) for change in emission.rows]
         emission.updates = [self._update(update) for update in emission.updates]
-        return super().shown_as(emission)
+        emission = super().shown_as(emission)
+        emission.updates = [update._replace(key=self._known_by(update.key)) for update in emission.updates]
+        return emission
+
+    def _known_by(self, key: Key) -> Key:
+        """The key of an update; within a query one bound of a window is part of it, as it is shown."""
+        if len(self.node.bounds) != 1:
+            return key
+        (bound,), first = self.node.bounds, self.node.config.n_keys
+        return (*key[:first], from_micros(key[first + ("__ws", "__we").index(bound)]))
 
     def gone(self, update: Update) -> Values:
         return self._values(_key_first(update, self.node))

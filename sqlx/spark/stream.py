@@ -265,8 +265,8 @@ def _exact() -> Column:
 def waiting(updates: DataFrame, table: GivesTable) -> DataFrame:
     """Updates with both sides in the shape in which they wait: key with bounds, time, the three rows, the order."""
     keys = [F.col(f"__k{n}") for n in range(table.key_columns)]
-    bounds = len(table.bounds) if isinstance(table, Aggregation) else 0
-    first = len(keys) - bounds
+    both = isinstance(table, Aggregation) and len(table.bounds) > 1
+    first = len(keys) - 2 * both
     named = [(key if n < first else F.unix_micros(key)).alias(f"__k{n}") for n, key in enumerate(keys)]
     orders = [name for name in updates.columns if is_order(name)]
     schema = cast(StructType, updates.schema["__new"].dataType).toNullable()  # without a row nothing in it is there

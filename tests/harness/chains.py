@@ -159,6 +159,81 @@ def program(seed: int, *, defined: bool = False) -> Program:
     return Program(tuple(operator.__name__ for operator in chain), text, records, sizes)
 
 
+# Groups of a stream that change, as a table that other operators read.
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """A query whose rows are groups, and the columns by which they are known."""
+
+    text: str
+    keys: tuple[str, ...]
+
+
+def _groups(source: str, random: Random) -> _Groups:
+    """Groups with or without windows; their time is that of their newest row."""
+    values = f"count(*) AS n, CAST(sum(v) AS INT) AS v, max(ts) AS at FROM {source} AS i"
+    having = _maybe(random, "HAVING count(*) < 4", "HAVING sum(v) > 5")
+    if random.random() < 0.4:
+        return _Groups(f"SELECT k, {values} GROUP BY k{having}", ("k",))
+    name = random.choice(("window", "session_window", "sliding_window"))
+    call = f"{name}(ts, '{random.randint(1, 12)} microseconds')"
+    bound = random.choice(("start", "end"))
+    grace = f" GRACE PERIOD {_micros(random, 20)}"
+    return _Groups(f"SELECT k, {name}.{bound} AS w, {values} GROUP BY k, {call}{grace}{having}", ("k", "w"))
+
+
+def _known(groups: _Groups) -> str:
+    return ", ".join(f"g.{key}" for key in groups.keys)
+
+
+def filtered_groups(source: str, groups: _Groups, random: Random) -> str:
+    """Plain SQL over them."""
+    return (
+        f"SELECT {_known(groups)}, n, v + 1 AS v FROM {source} AS g{_maybe(random, 'WHERE n > 1', 'WHERE v % 2 = 0')}"
+    )
+
+
+def grouped_groups(source: str, groups: _Groups, random: Random) -> str:
+    """Groups of groups."""
+    key = random.choice(("n", *groups.keys))
+    return f"SELECT {key}, count(*) AS c, max(v) AS most, sum(v) AS total FROM {source} AS g GROUP BY {key}"
+
+
+def joined_groups(source: str, groups: _Groups, random: Random) -> str:
+    """Joined with a table: by its key, which is that of the groups where they have no windows."""
+    other = random.choice("tu")
+    kind = random.choice(("", "LEFT ", "FULL ") if len(groups.keys) == 1 else ("", "LEFT "))
+    shown = f"coalesce(g.k, {other}.k) AS k" if kind == "FULL " else _known(groups)
+    return f"SELECT {shown}, g.n, g.v, {other}.x FROM {source} AS g {kind}JOIN {other} ON g.k = {other}.k"
+
+
+TABLES = (filtered_groups, grouped_groups, joined_groups)
+
+
+def program_of_groups(seed: int) -> Program:
+    """A program whose last operators read groups of a stream as a table: by name, or as a subquery."""
+    random = Random(seed)
+    reader = TABLES[seed % len(TABLES)]
+    first = random.choice((None, *INNER))
+    groups = _groups("s" if first is None else f"({first('s', random)})", random)
+    if is_defined := random.random() < 0.5:
+        keys = ", ".join(groups.keys)
+        definition = f"CREATE UPSERT TABLE d KEYS ({keys}) TIMESTAMP BY at AS {groups.text};\n"
+    source = "d" if is_defined else f"({groups.text})"
+    is_looked_up = is_defined and len(groups.keys) == 1 and random.random() < 0.3
+    if is_looked_up:
+        query = f"SELECT s.id, s.k, g.n, g.v FROM s {random.choice(('', 'LEFT '))}JOIN d AS g ON s.k = g.k"
+    else:
+        emit = random.choice(("CHANGES", "CHANGES AS CHANGELOG", f"EVERY {_micros(random, 9)} PER KEY"))
+        query = f"{reader(source, groups, random)} EMIT {emit}"
+    text = _DEFINITIONS.format(retention=random.randint(20, 60)) + (definition if is_defined else "") + query
+    records = _records(random)
+    cuts = sorted({0, len(records), *random.sample(range(len(records)), 2)})
+    names = (first.__name__ if first else "s", "groups", "table_lookup" if is_looked_up else reader.__name__)
+    return Program(names, text, records, tuple(stop - start for start, stop in pairwise(cuts)))
+
+
 #: The programs that the gate runs live on Spark: each operator once as the last one, behind different first ones.
 GATE = tuple(len(INNER) * last + last % len(INNER) for last in range(len(OUTER)))
 

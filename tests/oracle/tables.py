@@ -149,6 +149,28 @@ def grouped(fold: Callable[[list[Any]], Any], table: Table, records: list[Record
     return answers
 
 
+def counted(of: Callable[[Any, int], Any], most: int, records: list[Record]) -> list[Record]:
+    """11, 12.4, A: rows of a stream as those of the table that counts them, for `grouped`.
+
+    Args:
+        of: from key and time of a row to the group that it is in.
+        most: groups with more rows show none (HAVING).
+        records: of the stream; the value of one is of no concern.
+    """
+    counts: dict[Any, int] = {}
+    times: dict[Any, int] = {}
+    found: list[Record] = []
+    for name, key, _, time in records:
+        if time is None:
+            found.append((name, key, None, None))
+            continue
+        group = of(key, time)
+        counts[group] = counts.get(group, 0) + 1
+        times[group] = max(time, times.get(group, time))
+        found.append((name, group, (counts[group], key) if counts[group] <= most else None, times[group]))
+    return found
+
+
 def by_bytes(key: Any) -> Any:
     """B13: column by column, NULL first, strings by their UTF-8 bytes."""
     columns = key if isinstance(key, tuple) else (key,)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.harness.chains import GATE, program
+from tests.harness.chains import GATE, program, program_of_groups
 from tests.harness.marks import gated
 from tests.harness.slt_live import check_live
 
@@ -34,4 +34,15 @@ THROUGH_DEFINITIONS = (3, 6, 12, 15, 24)
 @pytest.mark.parametrize("seed", gated(range(SEEDS), THROUGH_DEFINITIONS))
 def test_a_definition_hands_on_what_its_query_does(spark: SparkSession, seed: int) -> None:
     chain = program(seed, defined=True)
+    check_live(spark, chain.text, chain.records, chain.sizes)
+
+
+#: One for each that reads groups, and one that looks them up.
+OF_GROUPS = (0, 1, 2, 3)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", gated(range(SEEDS), OF_GROUPS))
+def test_groups_of_a_stream_are_a_table(spark: SparkSession, seed: int) -> None:
+    chain = program_of_groups(seed)
     check_live(spark, chain.text, chain.records, chain.sizes)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlx.replay.driver import Change, ReplayDriver
-from tests.oracle.tables import Answer, Record, Table, grouped, joined, joined_by_foreign_key, waiting
+from tests.oracle.tables import Answer, Record, Table, counted, grouped, joined, joined_by_foreign_key, waiting
 from tests.test_worked_table_joins import WORDS, by_primary_key, definition
 from tests.test_worked_windows import cut, millis, suppress_clause
 
@@ -121,6 +121,39 @@ FOLDS = {
 def test_groups_of_a_table(call: str, is_versioned: bool, rows: list[Record], data: st.DataObject) -> None:
     script = defined("t", is_versioned, GROUPED) + f"SELECT g, {call} AS n FROM t GROUP BY g EMIT CHANGES"
     check(script, pushed(rows, "g"), grouped(FOLDS[call], table(is_versioned), rows), 1, data)
+
+
+OF_KEYS = {
+    "count(*)": len,
+    "count(k)": lambda keys: sum(key is not None for key in keys),
+    "array_sort(collect_list(k))": lambda keys: sorted(key for key in keys if key is not None),
+}
+BY_KEY = "SELECT k, count(*) AS n FROM s GROUP BY k"
+BY_WINDOW = (
+    "SELECT k, window.end AS until, count(*) AS n FROM s GROUP BY k, window(ts, '10 milliseconds') "
+    "GRACE PERIOD INTERVAL 1 DAY"
+)
+
+
+@given(st.sampled_from(list(OF_KEYS)), st.booleans(), st.integers(1, 4), st.booleans(), st.data())
+def test_groups_of_groups_of_a_stream(
+    call: str, has_windows: bool, most: int, is_defined: bool, data: st.DataObject
+) -> None:
+    rows = data.draw(records(VALUES, ("s",)))
+    groups = BY_WINDOW if has_windows else BY_KEY
+    groups = (
+        groups.replace(" GRACE", f" HAVING count(*) <= {most} GRACE") if has_windows else f"{groups} HAVING n <= {most}"
+    )
+    script = "CREATE STREAM s (k STRING, f STRING, v STRING, ts TIMESTAMP) TIMESTAMP BY ts;"
+    source = f"({groups})"
+    if is_defined:
+        keys = "k, until" if has_windows else "k"
+        groups = groups.replace(" FROM", ", max(ts) AS at FROM")
+        script, source = f"{script} CREATE UPSERT TABLE d KEYS ({keys}) TIMESTAMP BY at AS {groups};", "d"
+        rows = [row for row in rows if row[1] is not None]  # a definition's KEYS are not NULL
+    of = (lambda key, time: (key, time // 10)) if has_windows else (lambda key, time: (key,))
+    answers = grouped(OF_KEYS[call], Table(), counted(of, most, rows))
+    check(f"{script} SELECT n, {call} AS m FROM {source} GROUP BY n EMIT CHANGES", pushed(rows), answers, 1, data)
 
 
 @given(st.integers(0, 12), st.none() | st.integers(0, 2), records(VALUES, ("t",)), st.data())

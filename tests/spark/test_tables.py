@@ -104,7 +104,7 @@ def test_tables_that_follow_queries_are_read_as_in_replay(spark: SparkSession, q
     [
         ("UPSERT TABLE d KEYS (g) TIMESTAMP BY ts AS SELECT k, g, ts FROM a", "has its key: `k`"),
         ("STREAM d TIMESTAMP BY ts AS SELECT k, ts FROM a", "the rows of a stream do not"),
-        ("UPSERT TABLE d KEYS (k) TIMESTAMP BY at AS SELECT k, max(ts) AS at FROM s GROUP BY k", "groups that change"),
+        ("UPSERT TABLE d KEYS (g) TIMESTAMP BY at AS SELECT k, max(g) g, max(ts) at FROM s GROUP BY k", "its key: `k`"),
     ],
 )
 def test_what_cannot_be_followed_says_why(spark: SparkSession, tmp_path: Path, definition: str, reason: str) -> None:
