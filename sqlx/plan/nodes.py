@@ -608,6 +608,22 @@ class Plan:
         return tuple(n for n in self.root.walk() if isinstance(n, Operator))
 
 
+def not_followed(plan: Plan, *, is_table: bool) -> str | None:
+    """Why a definition over a query whose result changes cannot follow it; None where it can, given its KEYS.
+
+    Args:
+        plan: of the query.
+        is_table: whether the definition is a table.
+    """
+    if not is_table:
+        return "its query reads a table that changes, and the rows of a stream do not"
+    if any(isinstance(node, Suppress) for node in plan.operators()):
+        return "updates of its query wait (EMIT EVERY), and a table follows each of them"
+    if not plan.result.key_places:
+        return "its query gives one row, which no column tells from others: GROUP BY a constant that is its KEYS"
+    return None
+
+
 def other_keys(plan: Plan, keys: Iterable[str]) -> str | None:
     """The key of a query over tables, as text, where a definition over it has other KEYS; None where they agree.
 

@@ -135,12 +135,14 @@ def _check_keys(group: Grouped, places: tuple[tuple[int, ...], ...]) -> None:
 
 def _as_table(group: Grouped, node: Aggregation | TableAggregation, selected: list[list[Replaced]]) -> TableQuery:
     """What the block is to the one that reads it: of a window the bound shows by which its updates are known."""
-    places = _key_places(group, selected)
-    if isinstance(node, Aggregation) and node.bounds:
+    places, labels = _key_places(group, selected), _labels(group)
+    window = group.grouping.window
+    if isinstance(node, Aggregation) and window is not None:
         (bound,) = node.bounds
         shown = tuple(place for place, piece in _whole(group, selected) if piece.sql == bound)
-        places = (*places[:-1], shown)
-    return TableQuery(places, _labels(group), carried=_carried(group, node))
+        label = f"{'window_' if group.grouping.bounds else f'{window.column}.'}{'start' if bound == '__ws' else 'end'}"
+        places, labels = (*places[:-1], shown), (*labels[:-1], label)
+    return TableQuery(places, labels, carried=_carried(group, node))
 
 
 def _bounds(group: Grouped, selected: list[list[Replaced]]) -> tuple[str, ...]:

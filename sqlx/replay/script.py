@@ -20,7 +20,7 @@ from sqlx.bind.comparison import check_collation
 from sqlx.bind.spark_errors import closest, near_miss_error
 from sqlx.errors import BindError, TemporalParseError, TemporalSqlError, UnsupportedError, did_you_mean
 from sqlx.plan.compiler import compile_query
-from sqlx.plan.nodes import Aggregation, Fragment, Plan, Source, other_keys, reads_changes
+from sqlx.plan.nodes import Fragment, Plan, Source, TableChanges, not_followed, other_keys, reads_changes
 from sqlx.replay.duckdb import DuckDbBinder, Engine, EngineAnalyzer
 from sqlx.replay.fragments import FragmentRunner
 from sqlx.sql.definitions import carets, parse_definition
@@ -175,8 +175,10 @@ def _define(script: Script, definition: Definition) -> None:
         raise TemporalParseError(
             "DEFINITION.MISSING_TIMESTAMP", definition.text, definition.spans["NAME"], **parameters
         )
-    plan = None if source is None else _compiled(script, f"SELECT * FROM {source}")
-    if plan is None:
+    plan = None if source is None else _compiled(script, definition.query or f"SELECT * FROM {source}")
+    if plan is not None:
+        _check_derived(plan, definition)
+    else:
         definition = replace(definition, using="", relation="", relation_parts=(), query="")
     with carets(definition.text):
         relation = declared_relation(definition) if source is None or plan is None else _relation_of(source, plan)
@@ -188,16 +190,13 @@ def _define(script: Script, definition: Definition) -> None:
     script.engine.define(definition.name, entry.columns)
     script.derived.pop(entry.name.lower(), None)
     if plan is not None:
-        if reads_changes(plan.root):
-            _check_derived(plan, definition)
         sql = f"SELECT * FROM ({plan.root.sql})"
         script.derived[entry.name.lower()] = replace(plan.root, sql=sql, columns=script.engine.schema(sql))
 
 
 def _relation_of(source: str, plan: Plan) -> str:
     """The query of a definition: as it was written where it reads a table by its changes, see `query_behind`."""
-    groups_stream = any(isinstance(node, Aggregation) for node in plan.operators())
-    if groups_stream or not reads_changes(plan.root):
+    if not (reads_changes(plan.root) and all(isinstance(node, TableChanges) for node in plan.operators())):
         return f"({plan.root.sql})"
     return source if source.startswith("(") else f"({plan.text})"
 
@@ -206,8 +205,15 @@ def _check_derived(plan: Plan, definition: Definition) -> None:
     """A table that is derived from a table has its key.
 
     Raises:
+        UnsupportedError: `STREAMING.SOURCE_NOT_LIVE`: the definition is a stream, or nothing can follow its query.
         BindError: `DEFINITION.DERIVED_KEYS`: the KEYS are other columns.
     """
+    if not reads_changes(plan.root):
+        return
+    reason = not_followed(plan, is_table=definition.kind != "stream")
+    if reason is not None:
+        text, span = definition.text, definition.spans["NAME"]
+        raise UnsupportedError("STREAMING.SOURCE_NOT_LIVE", text, span, name=".".join(definition.name), reason=reason)
     keys = other_keys(plan, definition.keys)
     if keys is not None:
         raise BindError("DEFINITION.DERIVED_KEYS", definition.text, definition.spans["KEYS"], keys=keys)

@@ -22,7 +22,7 @@ from sqlx.bind.binder import ROW, LiveRead, NotLiveError, RowOrder
 from sqlx.connectors.jars import is_43
 from sqlx.errors import TemporalSqlError, UnsupportedError
 from sqlx.plan.compiler import compile_query
-from sqlx.plan.nodes import Suppress, other_keys, reads_changes
+from sqlx.plan.nodes import not_followed, other_keys, reads_changes
 from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import query_frame
 from sqlx.spark.histories import Histories, event_time, place_of, shown
@@ -412,11 +412,8 @@ class SparkBinder:
             lowered = lower_stream(plan, self.spark, binder.live_frames, keeping)
             self.stateful += (*binder.stateful, *lowered.stateful)
             return LiveSource(_without_late(lowered).frame, plan.carried or RowOrder())
-        if not entry.is_table:
-            reason = "its query reads a table that changes, and the rows of a stream do not"
-            raise NotLiveError(reason)
-        if isinstance(plan.operators()[-1], Suppress):
-            reason = "updates of its query wait (EMIT EVERY), and a table follows each of them"
+        reason = not_followed(plan, is_table=entry.is_table)
+        if reason is not None:
             raise NotLiveError(reason)
         keys = other_keys(plan, entry.keys)
         if keys is not None:
