@@ -372,9 +372,11 @@ class Clauses(ListReader):
     def _query(self) -> None:
         if self.cursor.done or not (self.cursor.word() in _QUERY_WORDS or self.cursor.symbol() == "("):
             self.cursor.fail("a query after AS")
-        start = self.cursor.index
-        self.cursor.index = self.cursor.stop
+        start, stop = self.cursor.index, self.cursor.stop
+        words = [token.word for token in self.cursor.tokens[:stop][-2:]]
+        self.cursor.index = stop - 2 if words == ["EMIT", "CHANGES"] else stop  # a definition does so anyway
         self.values["query"] = self.cursor.span_from(start).of(self.cursor.text)
+        self.cursor.index = stop
 
     def _properties(self) -> None:
         pairs = self.pairs(needs_equals=True)

@@ -217,13 +217,14 @@ def program_of_groups(seed: int) -> Program:
     reader = TABLES[seed % len(TABLES)]
     first = random.choice((None, *INNER))
     groups = _groups("s" if first is None else f"({first('s', random)})", random)
-    if is_defined := random.random() < 0.5:
-        keys = ", ".join(groups.keys)
-        definition = f"CREATE UPSERT TABLE d KEYS ({keys}) TIMESTAMP BY at AS {groups.text};\n"
+    is_defined = random.random() < 0.5
+    is_looked_up = is_defined and len(groups.keys) == 1 and random.random() < 0.5
+    kind, as_of = random.choice((("UPSERT", ""), ("VERSIONED", "AS OF s.ts "))) if is_looked_up else ("UPSERT", "")
+    keys, emit = ", ".join(groups.keys), _maybe(random, "EMIT CHANGES")
+    definition = f"CREATE {kind} TABLE d KEYS ({keys}) TIMESTAMP BY at AS {groups.text}{emit};\n"
     source = "d" if is_defined else f"({groups.text})"
-    is_looked_up = is_defined and len(groups.keys) == 1 and random.random() < 0.3
     if is_looked_up:
-        query = f"SELECT s.id, s.k, g.n, g.v FROM s {random.choice(('', 'LEFT '))}JOIN d AS g ON s.k = g.k"
+        query = f"SELECT s.id, s.k, g.n, g.v FROM s {random.choice(('', 'LEFT '))}JOIN d AS g {as_of}ON s.k = g.k"
     else:
         emit = random.choice(("CHANGES", "CHANGES AS CHANGELOG", f"EVERY {_micros(random, 9)} PER KEY"))
         query = f"{reader(source, groups, random)} EMIT {emit}"
