@@ -12,10 +12,11 @@ from catalog.entries import Entry
 from catalog.relations import alias_text, source_query
 from catalog.statements import literal
 from sqlx.errors import BindError, RunError, UnsupportedError, did_you_mean
+from sqlx.plan.select_list import groups
 from sqlx.replay.script import Script, read_script
 from sqlx.replay.types import Misfit, Values, parse_type, reader_of, to_micros
 from sqlx.sql.edits import Edits
-from sqlx.sql.parser import scan
+from sqlx.sql.parser import read_tail, scan
 from sqlx.sql.tokens import Span
 from udtf.engine import engine_of
 from udtf.engine.engine import MODIFIED, ROW
@@ -124,12 +125,30 @@ def _define(
     """Add the definition to those of replay, after those that it reads itself."""
     if name in definitions:
         return
-    behind = {_own_name(one).lower(): one for one in _behind(catalog, source_query(entry))}
+    source = _source(catalog, entry)
+    behind = {_own_name(one).lower(): one for one in _behind(catalog, source_query(replace(entry, relation=source)))}
     for other, one in behind.items():
         _define(catalog, other, one, definitions, sources)
     if not behind:
         sources[name] = entry
-    definitions[name] = _statement(entry, entry.relation if behind else "")
+    definitions[name] = _statement(entry, source if behind else "")
+
+
+def _source(catalog: SparkCatalog, entry: Entry) -> str:
+    """What a definition is over: the query of a table whose rows change with other rows, for it is run again.
+
+    Of any other query the rows are recorded as it shows them, so that replay need not know what it calculates.
+    """
+    view = None
+    if entry.is_table and not entry.topic and not entry.relation.startswith("("):
+        view = catalog.view_query(name_parts(entry.relation))
+    if view is None:
+        return entry.relation
+    blocks = [block for level in scan(view).walk() for block in level.blocks]
+    changes = any(
+        any(item.joins for item in block.items) or groups(view, block, read_tail(view, block)) for block in blocks
+    )
+    return f"({view})" if changes else entry.relation
 
 
 def _behind(catalog: SparkCatalog, text: str) -> Iterable[Entry]:

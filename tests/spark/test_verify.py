@@ -21,6 +21,7 @@ DROPS = (
     "STREAM vf_orders",
     "VERSIONED TABLE vf_rates",
     "VERSIONED TABLE vf_totals",
+    "VERSIONED TABLE vf_counts",
     "STREAM vf_places",
     "STREAM vf_kinds",
 )
@@ -95,6 +96,17 @@ def test_definitions_over_others_and_with_a_sequence(recorded: SparkSession) -> 
     assert verified(recorded, join) == [("by event time", "same", 2, None)]  # no clock is common to both
     once = "SELECT id FROM vf_places DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (ccy)"
     assert verified(recorded, once) == [("as recorded", "same", 1, None)]
+
+
+def test_groups_behind_a_definition_change_while_the_stream_goes_on(recorded: SparkSession) -> None:
+    recorded.sql(
+        "CREATE VERSIONED TABLE vf_counts KEYS (ccy) TIMESTAMP BY at AS "
+        "SELECT ccy, count(*) AS n, max(ts) AS at FROM vf_orders GROUP BY ccy"
+    )
+    found = verified(recorded, "SELECT o.id, c.n FROM vf_orders o JOIN vf_counts c AS OF o.ts ON o.ccy = c.ccy")
+    assert ("as recorded", "only in stream", 1, '{"id": 1, "n": 1}') in found  # bounded there is the last version alone
+    counted = "SELECT n, count(*) AS currencies FROM vf_counts GROUP BY n EMIT CHANGES"
+    assert verified(recorded, counted) == [("as recorded", "same", 1, None)]
 
 
 @pytest.mark.parametrize(
