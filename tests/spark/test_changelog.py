@@ -175,6 +175,32 @@ def test_refused_rows_of_every_operator_of_a_chain_are_kept(orders: SparkSession
         orders.sql("DROP VERSIONED TABLE cl_rates")
 
 
+def test_open_windows_that_are_read_as_a_table_go_on_after_a_lost_commit(orders: SparkSession) -> None:
+    counted = "SELECT ccy, window.start AS day, count(*) AS n FROM cl_orders GROUP BY ccy, window(ts, '1 day')"
+    busiest = f"SELECT day, max(n) AS most FROM ({counted} LATE TO cl_late) GROUP BY day EMIT CHANGES AS CHANGELOG"
+
+    def answers() -> None:
+        orders.sql(f"CREATE STREAMING TABLE cl_once TRIGGER (AVAILABLE NOW) TASKS 1 AS {busiest}")
+
+    try:
+        answers()
+        for number, currency, time in ((2, "EUR", "07 10:00:00"), (3, "CHF", "07 11:00:00"), (4, "EUR", "06 23:00:00")):
+            orders.sql(f"INSERT INTO cl_orders VALUES ({number}, '{currency}', TIMESTAMP'2026-01-{time}')")
+        answers()
+        die_before_commit(checkpoint(orders))
+        answers()
+        orders.sql("INSERT INTO cl_orders VALUES (5, 'CHF', TIMESTAMP'2026-01-07 12:00:00')")
+        answers()
+        day = "day = TIMESTAMP'2026-01-07'"
+        found = orders.sql(f"SELECT most, _change_type FROM cl_once WHERE {day}").collect()
+        assert sorted(map(tuple, found)) == [(1, "insert"), (1, "update_before"), (2, "update_after")]
+        late = orders.sql("SELECT id, _reason, _operator FROM cl_late").collect()
+        assert [tuple(row) for row in late] == [(4, "late", "window_aggregate")]
+    finally:
+        orders.sql("DROP TABLE IF EXISTS cl_late")
+        shutil.rmtree(warehouse(orders) / "cl_late", ignore_errors=True)
+
+
 def test_what_cannot_be_is_said(orders: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     orders.conf.set(BACKEND, "changelog")
     run(orders, using="memory")
