@@ -331,7 +331,7 @@ class FromCompiler:
         columns = context.columns_of(f"{prefix}SELECT `{name}`.* FROM {context.edits.render(relation.span)}{alias}")
         columns = context.shown(columns)
         query = context.tables.results[inner.blocks[0].span.start]
-        found = query.as_relation(RelationScope(name, columns))
+        found = replace(query.as_relation(RelationScope(name, columns)), name=relation.visible_name or "(subquery)")
         if query.carried is None:
             return found
         is_named = relation.visible_name is not None or self.block.items[0].joins  # these give names to their operands

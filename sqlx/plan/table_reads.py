@@ -241,7 +241,7 @@ class TableBlocks:
         inner = level.query_of(relation)
         if inner is not None:
             return not inner.recursive and any(self._is_live(block) for block in inner.blocks)
-        return relation.stream or (relation.kind == "name" and self.entry(relation.parts) is not None)
+        return relation.kind == "name" and self.entry(relation.parts) is not None
 
     def _read_as_tables(self) -> list[Level]:
         """The queries that blocks read which read tables and nothing else."""
