@@ -21,7 +21,7 @@ from sqlx.bind.spark_errors import meant, of_rewritten, without_own_names
 from sqlx.errors import RunError, TemporalSqlError, shows_own_names
 from sqlx.sessions.pipelines import in_pipeline, pipeline_plan
 from sqlx.sessions.statements import SessionStatements, may_be_ours, substitute_parameters
-from sqlx.sessions.stored import where_written
+from sqlx.sessions.stored import is_stored, where_written
 from sqlx.sql.tokens import LexicalError, tokenize
 from sqlx.streaming.commands import look_again
 from sqlx.streaming.registry import registry
@@ -205,7 +205,7 @@ class SparkParserHook:
             if refusal is not None:
                 raise refusal
             return plan
-        for note in rewritten.notes:
+        for note in rewritten.notes if not (is_stored(text) or is_probing()) else ():
             _log.warning("%s", note)
         if rewritten.frame is not None:
             return rewritten.frame._jdf.queryExecution().analyzed()

@@ -133,6 +133,11 @@ def is_body(text: str) -> bool:
     return found is not None and bool(found[1])
 
 
+def is_stored(text: str) -> bool:
+    """Whether a text is what a view or a function keeps: what is to be said of it was said when it was made."""
+    return _WRITTEN_IN.match(text) is not None
+
+
 def store(head: StoredHead, plan: Plan, binder: SparkBinder) -> None:
     """Make the view or the function over a stand-in of its query, then store what was written in its place.
 
