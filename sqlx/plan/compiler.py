@@ -138,8 +138,8 @@ def _is_live(context: Context, block: Block, relations: Span, from_text: str) ->
 def _suppressed(context: Context, fragment: Fragment, emit: EmitClause, result: Result) -> Fragment:
     """The query with its EMIT EVERY around it: its updates wait."""
     (table,) = tables_read(fragment)
-    has_bounds = isinstance(table, Aggregation) and len(table.bounds) > 1  # within a query one of them is its key
-    window = table.config.window if isinstance(table, Aggregation) and has_bounds else Window()
+    # Within a query one bound of a window is its key, as any column may be.
+    window = table.config.window if isinstance(table, Aggregation) and len(table.bounds) > 1 else Window()
     values = tuple(n for n in range(len(fragment.columns)) if n not in result.keys)
     config = suppress_config(context, emit, window, values)
     places = tuple((option, span.pair) for option, span in emit.options.items())

@@ -20,7 +20,7 @@ from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import TableChanges
 from sqlx.plan.select_list import Item, groups
 from sqlx.sql.parser import read_tail
-from sqlx.sql.structure import Block, EmitClause, FromItem, Join, Level, Relation
+from sqlx.sql.structure import Block, EmitClause, FromItem, Join, Level, Relation, relations_of
 from sqlx.sql.tokens import Token
 
 Names = frozenset[tuple[str, str]]
@@ -159,6 +159,14 @@ class TableQuery:
         return ShownTable(scope.name, keys, (scope,), self.is_versioned)
 
 
+def joins_or_groups(text: str, root: Level) -> bool:
+    """Whether a query shows more than rows of one relation by themselves, in any of its blocks."""
+    blocks = [block for level in root.walk() for block in level.blocks]
+    return any(
+        any(item.joins for item in block.items) or groups(text, block, read_tail(text, block)) for block in blocks
+    )
+
+
 @dataclass
 class TableBlocks:
     """Which blocks of a statement read tables, and what those show that were compiled.
@@ -195,23 +203,21 @@ class TableBlocks:
     @property
     def shows_every_update(self) -> bool:
         """Whether no block joins or groups, so that also updates of rows that are not current go out (4.3)."""
-        blocks = [block for level in self.root.walk() for block in level.blocks]
-        return not any(
-            any(item.joins for item in block.items) or groups(self.text, block, read_tail(self.text, block))
-            for block in blocks
-        )
+        return not joins_or_groups(self.text, self.root)
 
     def reads(self, block: Block) -> bool:
         """Whether a block reads tables and nothing else."""
         if block.pipe or block.select is None or len(block.items) != 1 or block.span.start in self._rows:
             return False
+        if not self.is_stream_first(block) and any(join.as_of is not None for join in block.items[0].joins):
+            return False
+        return all(self._is_table(relation, block.level) for relation in self._plain(block))
+
+    def _plain(self, block: Block) -> list[Relation]:
+        """The relations of a block but a stream whose results it corrects, and what that picks versions of."""
         item = block.items[0]
-        plain = [join.relation for join in item.joins if join.as_of is None]
-        if not self.is_stream_first(block):
-            if len(plain) < len(item.joins):
-                return False
-            plain.append(item.relation)
-        return all(self._is_table(relation, block.level) for relation in plain)
+        first = [] if self.is_stream_first(block) else [item.relation]
+        return [*first, *(join.relation for join in item.joins if join.as_of is None)]
 
     def is_followed(self, block: Block) -> bool:
         """Whether a block groups a stream, and the one around it reads its groups as a table."""
@@ -229,15 +235,10 @@ class TableBlocks:
         return tail.emit is None and groups(self.text, block, tail) and self._is_live(block)
 
     def _is_live(self, block: Block) -> bool:
-        relations = [r for item in block.items for r in (item.relation, *(join.relation for join in item.joins))]
+        relations = [relation for item in block.items for relation in relations_of(item)]
         return any(self._is_live_relation(relation, block.level) for relation in relations)
 
     def _is_live_relation(self, relation: Relation, level: Level) -> bool:
-        if relation.inner is not None:
-            return self._is_live_relation(relation.inner, level)
-        if relation.group is not None:
-            within = (relation.group.relation, *(join.relation for join in relation.group.joins))
-            return any(self._is_live_relation(one, level) for one in within)
         inner = level.query_of(relation)
         if inner is not None:
             return not inner.recursive and any(self._is_live(block) for block in inner.blocks)
@@ -245,14 +246,9 @@ class TableBlocks:
 
     def _read_as_tables(self) -> list[Level]:
         """The queries that blocks read which read tables and nothing else."""
-        found = []
-        for level in self.root.walk():
-            for block in filter(self.reads, level.blocks):
-                item = block.items[0]
-                plain = [join.relation for join in item.joins if join.as_of is None]
-                relations = plain if self.is_stream_first(block) else [item.relation, *plain]
-                found += [inner for inner in map(level.query_of, relations) if inner is not None]
-        return found
+        blocks = [block for level in self.root.walk() for block in filter(self.reads, level.blocks)]
+        found = [block.level.query_of(relation) for block in blocks for relation in self._plain(block)]
+        return [inner for inner in found if inner is not None]
 
     def versioned(self, block: Block) -> Entry | None:
         """The versioned table that a block reads, with or without filters (semantics.md 3.1); None if it is another."""

@@ -12,11 +12,11 @@ from catalog.entries import Entry
 from catalog.relations import alias_text, source_query
 from catalog.statements import literal
 from sqlx.errors import BindError, RunError, UnsupportedError, did_you_mean
-from sqlx.plan.select_list import groups
+from sqlx.plan.table_reads import joins_or_groups
 from sqlx.replay.script import Script, read_script
 from sqlx.replay.types import Misfit, Values, parse_type, reader_of, to_micros
 from sqlx.sql.edits import Edits
-from sqlx.sql.parser import read_tail, scan
+from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span
 from udtf.engine import engine_of
 from udtf.engine.engine import MODIFIED, ROW
@@ -144,11 +144,7 @@ def _source(catalog: SparkCatalog, entry: Entry) -> str:
         view = catalog.view_query(name_parts(entry.relation))
     if view is None:
         return entry.relation
-    blocks = [block for level in scan(view).walk() for block in level.blocks]
-    changes = any(
-        any(item.joins for item in block.items) or groups(view, block, read_tail(view, block)) for block in blocks
-    )
-    return f"({view})" if changes else entry.relation
+    return f"({view})" if joins_or_groups(view, scan(view)) else entry.relation
 
 
 def _behind(catalog: SparkCatalog, text: str) -> Iterable[Entry]:

@@ -154,9 +154,7 @@ def program(seed: int, *, defined: bool = False) -> Program:
         definitions += [f"CREATE STREAM {source} TIMESTAMP BY ts AS {query};\n"] if defined else []
     text = "".join([_DEFINITIONS.format(retention=random.randint(20, 60)), *definitions[:-1], query])
     records = _records(random)
-    cuts = sorted({0, len(records), *random.sample(range(len(records)), 2)})
-    sizes = tuple(stop - start for start, stop in pairwise(cuts))
-    return Program(tuple(operator.__name__ for operator in chain), text, records, sizes)
+    return Program(tuple(operator.__name__ for operator in chain), text, records, _sizes(records, random))
 
 
 # Groups of a stream that change, as a table that other operators read.
@@ -230,13 +228,18 @@ def program_of_groups(seed: int) -> Program:
         query = f"{reader(source, groups, random)} EMIT {emit}"
     text = _DEFINITIONS.format(retention=random.randint(20, 60)) + (definition if is_defined else "") + query
     records = _records(random)
-    cuts = sorted({0, len(records), *random.sample(range(len(records)), 2)})
     names = (first.__name__ if first else "s", "groups", "table_lookup" if is_looked_up else reader.__name__)
-    return Program(names, text, records, tuple(stop - start for start, stop in pairwise(cuts)))
+    return Program(names, text, records, _sizes(records, random))
 
 
 #: The programs that the gate runs live on Spark: each operator once as the last one, behind different first ones.
 GATE = tuple(len(INNER) * last + last % len(INNER) for last in range(len(OUTER)))
+
+
+def _sizes(records: Records, random: Random) -> tuple[int, ...]:
+    """How many records each of three micro-batches has."""
+    cuts = sorted({0, len(records), *random.sample(range(len(records)), 2)})
+    return tuple(stop - start for start, stop in pairwise(cuts))
 
 
 def _records(random: Random) -> Records:
