@@ -175,10 +175,10 @@ class SparkCatalog:
         self.spark.catalog.dropTempView(name)
         self.opened.pop(name.lower(), None)
 
-    def view_query(self, parts: tuple[str, ...]) -> str | None:
-        """The query of a view as text; None where it has none, being made of a DataFrame."""
+    def view(self, parts: tuple[str, ...]) -> Relation | None:
+        """A view whose query is known as text; None where it has none, being made of a DataFrame."""
         found = self.engine.relation(parts)
-        return None if found is None else found.text
+        return None if found is None or found.text is None else found
 
     def arrival(self, relation: str) -> tuple[str, ...]:
         """How the rows of a relation arrived, as ORDER BY expressions over them; () where Spark does not know."""

@@ -27,6 +27,7 @@ from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import query_frame
 from sqlx.spark.histories import Histories, event_time, place_of, shown
 from sqlx.spark.stream import Followed, Keeping, LiveQuery, lower_stream, lower_updates
+from sqlx.spark.view_text import view_text
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, quoted
 from udtf.engine import engine_of
@@ -239,7 +240,7 @@ def _read(spark: SparkSession, catalog: SparkCatalog, entry: Entry) -> DataFrame
 
 
 def _view_query(catalog: SparkCatalog, parts: tuple[str, ...]) -> str:
-    text = catalog.view_query(parts)
+    text = view_text(catalog, parts)
     if text is None:
         reason = "it reads a temporary view of rows that are no stream"
         raise NotLiveError(reason)
@@ -460,7 +461,7 @@ class SparkBinder:
         """The stored query of a permanent view."""
         try:
             with probing():
-                return self.catalog.view_query(parts)
+                return view_text(self.catalog, parts)
         except (PySparkException, Py4JError):
             return None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from catalog.definitions import name_parts
 from catalog.relations import source_query
+from sqlx.spark.view_text import view_text
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import LexicalError
 
@@ -48,7 +49,7 @@ def _follow(catalog: SparkCatalog, query: str, meanings: dict[str, str]) -> None
         if found.entry is not None:
             meanings[name] = _facts(found.entry)
             _follow(catalog, source_query(found.entry), meanings)
-        elif (view := catalog.view_query(parts)) is not None:
+        elif (view := view_text(catalog, parts)) is not None:
             meanings[name] = " ".join(view.split())
             _follow(catalog, view, meanings)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from catalog.relations import source_query
 from sqlx.spark.histories import place_of
+from sqlx.spark.view_text import view_text
 from sqlx.sql.parser import scan
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class _Walk:
         yield from (one for one in further if one.entry is not None)
 
     def _of_spark(self, relation: Relation, span: Offsets, *, is_direct: bool) -> Iterator[Source]:
-        view = self.catalog.view_query(relation.parts) if relation.parts else None
+        view = view_text(self.catalog, relation.parts) if relation.parts else None
         if view is not None:
             for read in scan(view).read():
                 yield from self.behind(read, span, is_direct=is_direct)

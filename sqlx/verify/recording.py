@@ -15,6 +15,7 @@ from sqlx.errors import BindError, RunError, UnsupportedError, did_you_mean
 from sqlx.plan.table_reads import joins_or_groups
 from sqlx.replay.script import Script, read_script
 from sqlx.replay.types import Misfit, Values, parse_type, reader_of, to_micros
+from sqlx.spark.view_text import view_text
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span
@@ -141,7 +142,7 @@ def _source(catalog: SparkCatalog, entry: Entry) -> str:
     """
     view = None
     if entry.is_table and not entry.topic and not entry.relation.startswith("("):
-        view = catalog.view_query(name_parts(entry.relation))
+        view = view_text(catalog, name_parts(entry.relation))
     if view is None:
         return entry.relation
     return f"({view})" if joins_or_groups(view, scan(view)) else entry.relation

@@ -425,3 +425,28 @@ def test_a_column_of_the_users_may_be_called_like_the_hidden_one_of_live_rows(db
     assert [joined["__row"], joined["id"], joined["rate"]] == [1, 7, 5]
     (first,) = db.spark.sql("SELECT * FROM odd DEDUPLICATE WITHIN INTERVAL 1 DAY BY (id) ON TIME ts").collect()
     assert first["__row"] == 1
+
+
+def test_a_query_behind_a_definition_means_the_same_from_another_database(db: Definitions) -> None:
+    """Spark looks the names in a view up where it was made; the compiler reads its text, and has to do the same."""
+    db.run(f"CREATE VERSIONED TABLE rates {RATES} KEYS (ccy) TIMESTAMP BY ts")
+    fill(db, "rates")
+    db.run(
+        "CREATE VERSIONED TABLE shown KEYS (ccy) TIMESTAMP BY ts AS SELECT ccy, rate, ts FROM rates WHERE op = 'set'"
+    )
+    db.run("CREATE TEMPORARY VERSIONED TABLE passing KEYS (ccy) TIMESTAMP BY ts AS SELECT ccy, rate, ts FROM rates")
+    db.run("CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts")
+    db.run(f"INSERT INTO orders VALUES (1, 'USD', {at('10:00')}), (2, 'USD', {at('11:30')})")
+    db.run("CREATE STREAM early TIMESTAMP BY ts AS SELECT id, ts FROM orders WHERE id < 2")
+    db.run("USE default")
+    db.run(f"CREATE OR REPLACE TEMPORARY VIEW rates AS SELECT 'USD' AS ccy, 0 AS rate, {at('00:00')} AS ts")
+    for table in ("defs.shown", "passing"):
+        found = db.run(f"SELECT o.id, r.rate FROM defs.orders AS o JOIN {table} AS r AS OF o.ts ON o.ccy = r.ccy")
+        assert sorted(found) == [(1, 6), (2, 7)], table
+    db.spark.catalog.dropTempView("rates")
+    once = "SELECT id FROM STREAM defs.early DEDUPLICATE WITHIN INTERVAL '1' DAY BY (id)"
+    db.run(f"CREATE STREAMING TABLE defs.once AS {once}")
+    for query in db.spark.streams.active:
+        query.processAllAvailable()
+        query.stop()
+    assert db.run("SELECT * FROM defs.once") == [(1,)]

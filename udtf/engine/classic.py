@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SEPARATOR = "\x01"
+#: In the properties of a view, where Spark looks up the names in it; the part before is the catalog.
+_VIEW_DATABASE = "view.catalogAndNamespace.part.1"
+#: In the same place, as JSON: the parts of the names of the temporary views that it reads.
+_VIEW_TEMPORARY = "view.referredTempViewNames"
 _renaming = RLock()
 _AS_IT_IS = re.compile(r"(?P<name>\w+)#\d+L?")
 
@@ -503,9 +507,12 @@ def _analyzed(frame: DataFrame) -> Any:
 def _relation(table: Any, *, is_temporary: bool) -> Relation:
     view = table.viewText()
     text = str(view.get()) if view.isDefined() else None
+    properties = _pairs(table.properties())
+    database = properties.get(_VIEW_DATABASE, "")
+    named = frozenset(name[-1].lower() for name in json.loads(properties.get(_VIEW_TEMPORARY, "[]")))
     if is_temporary:
-        return Relation(is_temporary, True, text)
-    return Relation(is_temporary, text is not None, text, _pairs(table.properties()))
+        return Relation(is_temporary, True, text, {}, database, named)
+    return Relation(is_temporary, text is not None, text, properties, database, named)
 
 
 def _pairs(java_map: Any) -> dict[str, str]:

@@ -1,0 +1,62 @@
+"""The query of a view as text that means here what it means in the view.
+
+Spark looks up the names in a view's text in the database where it was written; whoever reads the text in another one
+would find other relations, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from catalog.definitions import part_text
+from catalog.spark import SparkCatalog
+from sqlx.sql.edits import Edits
+from sqlx.sql.parser import scan
+from sqlx.sql.structure import Relation
+from sqlx.sql.tokens import LexicalError, Token, tokenize_span
+
+
+def view_text(catalog: SparkCatalog, parts: tuple[str, ...]) -> str | None:
+    """The query of a view; None where it has none, being made of a DataFrame, or the name is that of no view.
+
+    Args:
+        catalog: of the session that reads it.
+        parts: the view's name.
+    """
+    view = catalog.view(parts)
+    if view is None or view.text is None or view.database in ("", catalog.current_database()):
+        return None if view is None else view.text
+    known = view.temporary
+    try:
+        return _within(
+            view.text, view.database, lambda n: catalog.is_temporary((n,)) if known is None else n.lower() in known
+        )
+    except LexicalError:  # text that Spark reads and sqlglot does not: no clause of ours is in it
+        return view.text
+
+
+def _within(text: str, database: str, is_temporary: Callable[[str], bool]) -> str:
+    """The text with the database before each name of a relation that has none, but for temporary views."""
+    root, edits = scan(text), Edits(text)
+    calls = [relation for relation in root.relations() if relation.kind == "function"]
+    names = [token for relation in root.read() if len(relation.parts) == 1 for token in _name(text, relation)]
+    for token in (*names, *(token for call in calls for token in _arguments(text, call))):
+        if not is_temporary(token.name):
+            edits.insert(token.start, f"{part_text(database)}.")
+    return edits.render()
+
+
+def _name(text: str, relation: Relation) -> Iterator[Token]:
+    """The name in a relation, which may stand inside the call of a window function."""
+    found = (token for token in tokenize_span(text, relation.body) if token.is_name and token.name == relation.parts[0])
+    yield from [next(found)]
+
+
+def _arguments(text: str, call: Relation) -> Iterator[Token]:
+    """The relations that a table function takes: ``history(t)``, ``deduplicate(TABLE(t), …)``."""
+    tokens = tokenize_span(text, call.body)
+    for at in range(len(tokens) - 3):
+        word, opening, name, closing = tokens[at : at + 4]
+        is_relation = word.word == "TABLE" or (at == 0 and call.call == "history")
+        if is_relation and opening.text == "(" and name.is_name and closing.text == ")":
+            yield name
