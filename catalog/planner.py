@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Protocol
@@ -114,10 +115,11 @@ class Planner:
 
     Args:
         session: what is asked.
+        in_order: finds out how the rows of a table arrived that are made of those of a stream.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, in_order: Callable[[Entry], Entry] = lambda entry: entry) -> None:
+        self.session, self.in_order = session, in_order
 
     def create(self, definition: Definition) -> Lowered:
         old = self.session.find(definition.name, permanent=not definition.temporary)
@@ -131,8 +133,17 @@ class Planner:
         for statement in made:
             self._check_free(definition, name_parts(self._made(entry)), old)
             prepare.append(statement)
-        final = create_view(name_text((*home, definition.name[-1])), entry, replace=definition.replace)
-        return Lowered(final, prepare)
+        name = name_text((*home, definition.name[-1]))
+        return Lowered(create_view(name, entry, self._rows(definition, entry), replace=definition.replace), prepare)
+
+    def _rows(self, definition: Definition, entry: Entry) -> Entry:
+        """The same definition, as its view reads its rows."""
+        if definition.is_pushed or definition.using or not entry.is_table:
+            return entry
+        is_name = definition.relation_parts and not definition.columns
+        read = entry if is_name else replace(entry, relation=f"({_query(definition)})")
+        ordered = self.in_order(read)
+        return entry if ordered is read else ordered
 
     def _is_kept(self, definition: Definition, old: Found) -> bool:
         """Whether IF NOT EXISTS leaves the old definition in place."""
@@ -183,7 +194,7 @@ class Planner:
             relation = self._qualified(definition)
             entry = bind_entry(definition, relation, self.session)
             return replace(entry, arrival=self.session.arrival(relation)), []
-        query = definition.query or f"SELECT * FROM {definition.relation}"
+        query = _query(definition)
         entry = bind_entry(definition, f"({query})", self.session)
         query = f"SELECT * FROM {entry.relation}" if definition.columns else query
         # Two parts where that is enough: not every statement about views takes a catalog.
@@ -287,6 +298,11 @@ class Planner:
         if entry.temporary and entry.relation.startswith("parquet.`"):
             return part_text(f"{name_parts(entry.name)[-1]}__log")
         return entry.topic or (entry.relation if entry.relation.endswith(("__log`", "__source`")) else "")
+
+
+def _query(definition: Definition) -> str:
+    """What a definition over a relation reads."""
+    return definition.query or f"SELECT * FROM {definition.relation}"
 
 
 def _no_source(definition: Definition, error: AnalysisError) -> Refused:

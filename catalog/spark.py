@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -84,15 +84,21 @@ class SparkCatalog:
             return part_text(f"{name_parts(entry.name)[-1]}__log")
         return entry.relation if entry.relation.endswith("__log`") else None
 
-    def plan_statement(self, statement: Definition | Drop | Show) -> Lowered:
+    def plan_statement(
+        self, statement: Definition | Drop | Show, in_order: Callable[[Entry], Entry] = lambda entry: entry
+    ) -> Lowered:
         """A statement about definitions as plain Spark statements.
+
+        Args:
+            statement: the statement.
+            in_order: finds out how the rows of a table arrived that are made of those of a stream.
 
         Raises:
             Refused: it does not fit; :func:`sqlx.sql.definitions.carets` makes an error with a caret of it.
         """
         if isinstance(statement, Show):
             return Lowered(show_query(entry for entry in self.entries() if entry.kind == statement.kind))
-        planner = Planner(self)
+        planner = Planner(self, in_order)
         return planner.drop(statement) if isinstance(statement, Drop) else planner.create(statement)
 
     def current_catalog(self) -> str:

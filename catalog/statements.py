@@ -116,10 +116,17 @@ def literal(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def create_view(name: str, entry: Entry, *, replace: bool) -> str:
-    """The statement that makes the view of a definition: its current rows, with all facts as properties."""
+def create_view(name: str, entry: Entry, read: Entry, *, replace: bool) -> str:
+    """The statement that makes the view of a definition: its current rows, with all facts as properties.
+
+    Args:
+        name: of the view.
+        entry: the definition.
+        read: the same, as its rows are read.
+        replace: there may be one already.
+    """
     head = "CREATE OR REPLACE" if replace else "CREATE"
-    rows = current_rows_sql(entry)
+    rows = current_rows_sql(read)
     if entry.temporary:
         return f"{head} TEMPORARY VIEW {name} AS {with_comment(rows, entry)}"
     properties = {**dict(entry.properties), **to_properties(entry)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -77,6 +78,23 @@ class RowOrder:
     def items(self) -> list[str]:
         """The same as select list items."""
         return [f"{expression} AS {name}" for name, expression in self.named.items()]
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A definition whose bounded rows show how they arrived.
+
+    Attributes:
+        entry: the definition; its relation is a query where that takes what its rows are made of.
+        is_sequence: they arrived by a SEQUENCE BY, its own or that of the stream which it reads.
+    """
+
+    entry: Entry
+    is_sequence: bool
+
+
+#: Says of a definition how its bounded rows arrived.
+InOrder = Callable[[Entry], Ordered]
 
 
 class NotLiveError(Exception):

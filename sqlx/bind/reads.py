@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from catalog.entries import Entry
 from catalog.relations import as_of_sql, history_sql
-from sqlx.bind.binder import Binder, LiveRead, NotLiveError
+from sqlx.bind.binder import Binder, InOrder, LiveRead, NotLiveError
 from sqlx.bind.refusals import check_known
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.sql.definitions import unquoted
@@ -16,32 +16,39 @@ from sqlx.sql.structure import FromItem, Level, Relation
 from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span
 
 
-def rewritten_read(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+def rewritten_read(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:
     """The edit that turns a special read of a definition into plain SQL; None for every other relation.
+
+    Args:
+        text: the statement.
+        relation: one of its relations.
+        binder: names and types.
+        in_order: of a definition how its rows arrived.
 
     Raises:
         BindError: history of something that keeps none, or a version by its number.
     """
     if relation.kind == "function" and relation.call == "history":
-        return _history(text, relation, binder)
+        return _history(text, relation, binder, in_order)
     if relation.kind == "function" and relation.call == "state":
         return _state(text, relation, binder)
     if relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
-        return _as_of(text, relation, binder)
+        return _as_of(text, relation, binder, in_order)
     return None
 
 
 def query_behind(binder: Binder, entry: Entry) -> str | None:
     """The query of a definition over another versioned table; None for a definition over anything else."""
-    parts = tuple(token.name for token in tokenize(entry.relation) if token.is_name)
-    query: str | None
-    if entry.relation.startswith("("):
-        query = entry.relation[1:-1]
-    elif binder.entry(parts) is not None:
-        query = f"SELECT * FROM {entry.relation}"
-    else:
-        query = binder.view_text(parts)
+    query = query_of(binder, entry)
     return query if query is not None and names_versions(binder, scan(query)) else None
+
+
+def query_of(binder: Binder, entry: Entry) -> str | None:
+    """The query that a definition is over, be it the name of another one; None where it is over a table or files."""
+    if entry.relation.startswith("("):
+        return entry.relation[1:-1]
+    parts = tuple(token.name for token in tokenize(entry.relation) if token.is_name)
+    return binder.view_text(parts) if binder.entry(parts) is None else f"SELECT * FROM {entry.relation}"
 
 
 def names_versions(binder: Binder, root: Level) -> bool:
@@ -72,7 +79,7 @@ def _shows_versions(binder: Binder, relation: Relation, level: Level) -> bool:
     return is_versioned or (view is not None and names_versions(binder, scan(view)))
 
 
-def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+def _history(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:
     names = [t for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."]
     entry = binder.entry(tuple(t.name for t in names)) if names and all(t.is_name for t in names) else None
     if entry is None:
@@ -81,7 +88,7 @@ def _history(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] 
         return None  # somebody's own function of that name
     _needs_versions(text, entry, relation, "history()")
     _refuse_derived(text, relation, binder, entry)
-    return relation.body, f"({history_sql(entry)})"
+    return relation.body, f"({history_sql(in_order(entry).entry)})"
 
 
 def _refuse_history(text: str, relation: Relation, names: list[Token], binder: Binder) -> NoReturn:
@@ -105,7 +112,7 @@ def _state(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | 
     return relation.body, binder.state_relation(unquoted(given[0]), text, relation.body) + alias
 
 
-def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | None:
+def _as_of(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:
     entry = binder.entry(relation.parts)
     if entry is None or relation.travel is None or relation.travel_time is None:
         return None
@@ -115,7 +122,7 @@ def _as_of(text: str, relation: Relation, binder: Binder) -> tuple[Span, str] | 
     _refuse_derived(text, relation, binder, entry)
     time = relation.travel_time.of(text)
     alias = "" if relation.alias is not None else f" AS {relation.parts[-1]}"
-    return Span(relation.body.start, relation.travel.end), f"({as_of_sql(entry, time)}){alias}"
+    return Span(relation.body.start, relation.travel.end), f"({as_of_sql(in_order(entry).entry, time)}){alias}"
 
 
 def _refuse_derived(text: str, relation: Relation, binder: Binder, entry: Entry) -> None:

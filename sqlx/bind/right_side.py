@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
-from sqlx.bind.binder import Binder, LiveRead
+from sqlx.bind.binder import Binder, InOrder, LiveRead
 from sqlx.bind.reads import live_read, names_versions, query_behind
 from sqlx.bind.spark_errors import refused_in
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
@@ -60,10 +60,18 @@ class RightSideReader:
         text: the statement, for carets.
         streaming: read the table live; then its rows come from the relation of its own name.
         kind: of the table: 'versioned', or 'upsert'.
+        in_order: of a bounded table how its rows arrived.
     """
 
-    def __init__(self, binder: Binder, text: str, streaming: bool, kind: str = "versioned") -> None:
-        self.binder, self.text, self.streaming, self.kind = binder, text, streaming, kind
+    def __init__(
+        self,
+        binder: Binder,
+        text: str,
+        streaming: bool,
+        kind: str = "versioned",
+        in_order: InOrder | None = None,
+    ) -> None:
+        self.binder, self.text, self.streaming, self.kind, self.in_order = binder, text, streaming, kind, in_order
 
     def read(self, relation: Relation, level: Level) -> RightSide:
         """The versions behind a relation.
@@ -120,8 +128,9 @@ class RightSideReader:
         behind = query_behind(self.binder, entry)
         if behind is not None:
             return self._derived(entry, self._query(scan(behind), behind, entry.name))
-        live = live_read(self.binder, entry, self.text, self.span) if self.streaming else None
-        return entry_side(entry, self.binder, live)
+        if not self.streaming:
+            return entry_side(entry if self.in_order is None else self.in_order(entry).entry, self.binder, None)
+        return entry_side(entry, self.binder, live_read(self.binder, entry, self.text, self.span))
 
     def _upsert(self, entry: Entry) -> RightSide:
         if entry.kind == "versioned":

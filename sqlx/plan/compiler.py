@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlx.bind.binder import Binder, RowOrder
+from catalog.entries import Entry
+from sqlx.bind.binder import ROW, Binder, RowOrder
 from sqlx.bind.comparison import check_carried
 from sqlx.bind.reads import insert_target
+from sqlx.errors import TemporalSqlError
 from sqlx.plan.context import Context
 from sqlx.plan.corrected_join import check_corrected
 from sqlx.plan.deduplicate import deduplicate_pipe
@@ -31,7 +33,7 @@ from sqlx.plan.table_reads import TableBlocks
 from sqlx.plan.updates import updates_in
 from sqlx.plan.window_aggregate import aggregate_block, bounded_block
 from sqlx.sql.parser import read_tail, readable, scan
-from sqlx.sql.structure import Block, EmitClause
+from sqlx.sql.structure import Block, EmitClause, Level
 from sqlx.sql.tokens import Span
 from udtf.operators.window_aggregate.config import Window
 
@@ -59,7 +61,7 @@ def compile_query(
 
 
 def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool, hands_on: bool) -> Plan:
-    context = Context(text, binder, streaming)
+    context = Context(text, binder, streaming, _behind)
     into = insert_target(text, binder)
     if into is not None:
         context.edits.replace(*into)
@@ -69,14 +71,8 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool, h
         context.tables.check()
         context.live.start(root, partial(is_operator, context), hands_on=hands_on)
     else:
-        context.live.start_bounded(root)
-    result, every = Result(), None
-    for level in root.walk():
-        for block in level.blocks:
-            found = _block(context, block)
-            result, every = found[0] or result, found[1] or every
-        for pipe in level.pipes:
-            deduplicate_pipe(context, level, pipe)
+        context.live.start_bounded(root, hands_on=False)
+    result, every = _blocks(context, root)
     check_leftovers(text, context.edits)
     check_corrected(context)
     sql = context.edits.render()
@@ -91,6 +87,55 @@ def _compiled(text: str, binder: Binder, streaming: bool, *, in_session: bool, h
     carried = context.live.handed_on(root) if hands_on and every is None else None
     notes = tuple(dict.fromkeys(context.notes))
     return Plan(root_fragment, text, streaming, notes, context.edits.origin, result, carried and carried.of(""))
+
+
+def named_order(entry: Entry, binder: Binder) -> Entry:
+    """A definition whose view is to show the last row of each key, as the stream that its query reads has them arrive.
+
+    Args:
+        entry: the definition.
+        binder: names and types.
+
+    Returns:
+        The definition over a query that reads the stream by its name; as it was where the stream does not show its
+        sequence, or operators are between them.
+    """
+    context = Context("", binder, False, _behind, by_name=True)
+    ordered = context.in_order(entry)
+    return ordered.entry if ordered.is_sequence and not context.nodes else entry
+
+
+def _behind(context: Context) -> tuple[str, RowOrder] | None:
+    """Compile the query of a definition for a bounded read: what its rows carry along is in a hidden column.
+
+    Returns:
+        Its SQL and what the column holds; None where there is none, and where it cannot be read in this way: then it is
+        read by its name, and whatever is wrong with it is said there.
+    """
+    try:
+        with readable(context.text):
+            root = scan(context.text)
+            context.tables = TableBlocks(context.text, root, context.binder.entry)
+            context.live.start_bounded(root, hands_on=True)
+            _blocks(context, root)
+            check_leftovers(context.text, context.edits)
+    except TemporalSqlError:
+        return None
+    carried, sql = context.live.handed_on(root), context.edits.render()
+    is_known = carried is not None and context.binder.columns(f"SELECT {ROW} FROM ({sql})") is not None
+    return (sql, carried.of("")) if carried is not None and is_known else None
+
+
+def _blocks(context: Context, root: Level) -> tuple[Result, EmitClause | None]:
+    """Compile all blocks of a statement: what its result is, and its EMIT EVERY."""
+    result, every = Result(), None
+    for level in root.walk():
+        for block in level.blocks:
+            found = _block(context, block)
+            result, every = found[0] or result, found[1] or every
+        for pipe in level.pipes:
+            deduplicate_pipe(context, level, pipe)
+    return result, every
 
 
 def _block(context: Context, block: Block) -> tuple[Result | None, EmitClause | None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from catalog.entries import Column, Entry
-from sqlx.bind.binder import ROW, Binder
+from sqlx.bind.binder import ROW, Binder, Ordered, RowOrder
+from sqlx.bind.reads import query_of
 from sqlx.bind.refusals import check_relation, undefined_stream
 from sqlx.bind.scope import RelationScope
 from sqlx.bind.spark_errors import refused
@@ -42,20 +44,28 @@ class Context:
         notes: sentences that a user should read: defaults that could surprise.
         live: the live reads of the statement.
         tables: which of its blocks read tables.
+        behind: compiles the text of a definition's query, whose rows then show what they carry along; None where they
+            carry nothing, or nobody can say what.
+        within: the definitions through whose queries this one is read.
+        by_name: bounded streams are read by their names: the text is kept, and they may be defined anew.
     """
 
     text: str
     binder: Binder
     streaming: bool
+    behind: Callable[[Context], tuple[str, RowOrder] | None]
+    within: frozenset[str] = frozenset()
+    by_name: bool = False
     edits: Edits = field(init=False)
     nodes: dict[str, PlanNode] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     live: LiveReads = field(init=False)
     tables: TableBlocks = field(init=False)
+    _ordered: dict[str, Ordered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.edits = Edits(self.text)
-        self.live = LiveReads(self.text, self.binder, self.edits, self.nodes)
+        self.live = LiveReads(self.text, self.binder, self.edits, self.nodes, self.in_order, self.by_name)
 
     @property
     def carries(self) -> bool:
@@ -106,6 +116,29 @@ class Context:
         if relation.kind != "name" or level.cte_of(relation) is not None:
             return None
         return self.binder.entry(relation.parts)
+
+    def in_order(self, entry: Entry) -> Ordered:
+        """A definition whose bounded rows show how they arrived: as those arrived that its query makes them of."""
+        if entry.name not in self._ordered:
+            self._ordered[entry.name] = self._in_order(entry)
+        return self._ordered[entry.name]
+
+    def _in_order(self, entry: Entry) -> Ordered:
+        own = Ordered(entry, entry.sequence_by is not None)
+        has_own = entry.sequence_by is not None or entry.valid_from is not None or entry.topic
+        if has_own or not self.binder.carries_row_order or entry.name in self.within:
+            return own
+        query = query_of(self.binder, entry)
+        if query is None:
+            return own
+        within = self.within | {entry.name}
+        inner = replace(self, text=query, streaming=False, nodes=dict(self.nodes), notes=[], within=within)
+        found = self.behind(inner)
+        if found is None or not found[1].order:
+            return own
+        self.nodes.update(inner.nodes)
+        sql, carried = found
+        return Ordered(replace(entry, relation=f"({sql})", arrival=carried.order), carried.is_sequence)
 
     def number(self, *kinds: type[Operator]) -> int:
         """The number of the next operator of these kinds, from 1 on."""

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from catalog.entries import Column, Entry
 from catalog.relations import versions_sql
-from sqlx.bind.binder import ROW, RowOrder
+from sqlx.bind.binder import ROW, Ordered, RowOrder
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import arrival_of
@@ -281,12 +281,12 @@ def _stream(context: Context, inner: Relation, level: Level, name: str) -> _Base
     if context.live.row_order_of(inner) is not None:
         return None
     read = context.edits.render(Span(inner.span.start, inner.body.end))  # live, under the name of its source
-    source = replace(entry, relation=read) if context.streaming else entry
+    ordered = Ordered(replace(entry, relation=read), False) if context.streaming else context.in_order(entry)
     by_arrival = not context.streaming and entry.sequence_by is None
-    arrival = arrival_of(entry, context.binder) if by_arrival else ()
-    further = {f"__arrival{number}": expression for number, expression in enumerate(arrival)}
-    sql = versions_sql(replace(source, delete_when=None), further=further)
-    hidden = ("__time", *(["__seq"] if entry.sequence_by else []), *(f"__arrival{n}" for n in range(len(arrival))))
+    arrival = arrival_of(ordered.entry, context.binder) if by_arrival else ()
+    names = _orders(arrival, is_sequence=ordered.is_sequence)
+    sql = versions_sql(replace(ordered.entry, delete_when=None), further=dict(zip(names, arrival, strict=True)))
+    hidden = ("__time", *(["__seq"] if entry.sequence_by else []), *names)
     return _Base(f"({sql}) AS {quoted(name)}", name, hidden=hidden, entry=entry, shown=entry.columns)
 
 
@@ -318,9 +318,14 @@ def _plain(context: Context, inner: Relation, prefix: str, name: str, keeps_row:
     return _Base(f"({sql}) AS {quoted(name)}", name, hidden=("__arrival0",))
 
 
+def _orders(order: tuple[str, ...], *, is_sequence: bool) -> list[str]:
+    """What a query calls that by which its rows arrived."""
+    return ["__seq"][: len(order)] if is_sequence else [f"__arrival{number}" for number in range(len(order))]
+
+
 def _bounded(from_text: str, name: str, carried: RowOrder, keeps_row: bool) -> _Base:
     """Bounded rows of a stream, as other queries have handed them on; another deduplication may read the result."""
-    names = ["__seq"] if carried.is_sequence else [f"__arrival{n}" for n in range(len(carried.order))]
+    names = _orders(carried.order, is_sequence=carried.is_sequence)
     order = [f"{expression} AS {hidden}" for expression, hidden in zip(carried.order, names, strict=True)]
     star = f"{quoted(name)}.*" if keeps_row else f"{quoted(name)}.* EXCEPT ({ROW})"
     items = [star, f"{carried.time} AS __time", *order]

@@ -118,7 +118,7 @@ class FromCompiler:
             if relation.alias is None:
                 return inner
         windows = None if self.context.streaming else bounded_windows(self.context.text, relation)
-        read = windows or rewritten_read(self.context.text, relation, self.context.binder)
+        read = windows or rewritten_read(self.context.text, relation, self.context.binder, self.context.in_order)
         if read is not None:
             self.context.edits.replace(*read)
         elif not self.context.streaming:
@@ -152,7 +152,8 @@ class FromCompiler:
             reason = "the left side of each AS OF join must be a stream by itself, or the result of such a join"
             span = join.as_of.head if join.as_of is not None else join.span
             raise UnsupportedError("UNSUPPORTED.EMIT_CORRECTIONS", self.context.text, span.pair, reason=reason)
-        reader = RightSideReader(self.context.binder, self.context.text, self.context.streaming)
+        context = self.context
+        reader = RightSideReader(context.binder, context.text, context.streaming, in_order=context.in_order)
         assert join.as_of is not None
         if join.relation.inner is not None:
             self._relation(join.relation)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from catalog.definitions import name_text
 from catalog.entries import Entry
 from catalog.relations import alias_text, columns_text
-from sqlx.bind.binder import ROW, Binder, LiveRead, NotLiveError, RowOrder
+from sqlx.bind.binder import ROW, Binder, InOrder, LiveRead, NotLiveError, RowOrder
 from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import arrival_of
 from sqlx.errors import UnsupportedError
@@ -43,12 +44,16 @@ class LiveReads:
         binder: names and types.
         edits: of the statement.
         nodes: of the plan.
+        in_order: of a definition how its bounded rows arrived.
+        by_name: bounded streams are read by their names.
     """
 
     text: str
     binder: Binder
     edits: Edits
     nodes: dict[str, PlanNode]
+    in_order: InOrder
+    by_name: bool = False
     _carried: RowOrderPaths | None = None
     _shown: dict[tuple[int, int], RowOrder] = field(default_factory=dict)
     _handed: dict[int, RowOrder] = field(default_factory=dict)
@@ -60,10 +65,12 @@ class LiveReads:
         if hands_on:
             self._carried.into(root)
 
-    def start_bounded(self, root: Level) -> None:
+    def start_bounded(self, root: Level, *, hands_on: bool) -> None:
         """The same of a bounded query: deduplications read event time and order of arrival through other queries."""
         self._carried = RowOrderPaths(self.text, root, self._bounded_type, is_bounded=True)
         self._carried.find_deduplications()
+        if hands_on:
+            self._carried.into(root)
 
     def _bounded_type(self, parts: tuple[str, ...]) -> str | None:
         found = self._bounded(parts)
@@ -78,10 +85,21 @@ class LiveReads:
         entry = self.binder.entry(parts)
         if entry is None or entry.kind != "stream" or any(column.name.lower() == ROW for column in entry.columns):
             return None
-        order = (entry.sequence_by,) if entry.sequence_by is not None else arrival_of(entry, self.binder)
-        carried = RowOrder(f"({entry.timestamp_by})", order, entry.sequence_by is not None)
-        rows = f"{entry.relation} AS {alias_text(entry)}"
+        if self.by_name:
+            return self._named(entry, parts)
+        ordered = self.in_order(entry)
+        order = (entry.sequence_by,) if entry.sequence_by is not None else arrival_of(ordered.entry, self.binder)
+        carried = RowOrder(f"({entry.timestamp_by})", order, ordered.is_sequence)
+        rows = f"{ordered.entry.relation} AS {alias_text(entry)}"
         return f"(SELECT {columns_text(entry)}{row_item(carried)} FROM {rows})", carried
+
+    def _named(self, entry: Entry, parts: tuple[str, ...]) -> tuple[str, RowOrder] | None:
+        """The same of a stream whose sequence is seen in the columns that it shows."""
+        if entry.sequence_by is None:
+            return None
+        carried = RowOrder(f"({entry.timestamp_by})", (entry.sequence_by,), is_sequence=True)
+        read = f"(SELECT {columns_text(entry)}{row_item(carried)} FROM {name_text(parts)} AS {alias_text(entry)})"
+        return (read, carried) if self.binder.columns(f"SELECT {ROW} FROM {read}") is not None else None
 
     def read_bounded(self, relation: Relation, level: Level) -> None:
         """A stream of a bounded query shows what its rows carry along where a deduplication reads it; see `read`."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import udtf
 from sqlx.bind.spark_errors import meant, of_rewritten, without_own_names
@@ -207,6 +207,8 @@ class SparkParserHook:
             return plan
         for note in rewritten.notes if not (is_stored(text) or is_probing()) else ():
             _log.warning("%s", note)
+        if rewritten.frame is not None and is_stored(text):
+            return self._view_body(rewritten.frame)
         if rewritten.frame is not None:
             return rewritten.frame._jdf.queryExecution().analyzed()
         if rewritten.body is not None:
@@ -217,6 +219,15 @@ class SparkParserHook:
             return self._delegate.parsePlan(rewritten.sql)
         except PySparkException as error:
             raise of_rewritten(error, text) from error
+
+    def _view_body(self, frame: DataFrame) -> Any:
+        """A query as the plan of the text of a view, which one statement may read several times.
+
+        From the second time on Spark copies the plan of a permanent view, with new instances of the tables below and
+        all else as it was: it takes it for one that was not analysed. A common table expression it leaves alone.
+        """
+        name = "__sqlx_view"
+        return engine_of(frame.sparkSession).body(f"SELECT * FROM {name}", {name: frame})
 
     def _of_pipeline(self, text: str) -> Any:
         """The plan of a statement of a declarative pipeline; None where it is none."""

@@ -10,11 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from catalog.definitions import Definition, Drop, Show, name_text
+from catalog.entries import Entry
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
 from sqlx.bind.spark_errors import in_definition, meant
 from sqlx.errors import BindError, TemporalSqlError, UnsupportedError
-from sqlx.plan.compiler import compile_query
+from sqlx.plan.compiler import compile_query, named_order
 from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
@@ -307,9 +308,12 @@ class SessionStatements:
             check_definition(definition)
         try:
             with carets(text):
-                return self.catalog.plan_statement(definition)
+                return self.catalog.plan_statement(definition, self._in_order)
         except BindError as error:
             raise in_definition(error, text) from error.__cause__
+
+    def _in_order(self, entry: Entry) -> Entry:
+        return named_order(entry, self._binder())
 
     def plan(self, text: str, portable: bool = False) -> Plan:
         """The plan of a query, or of a statement around one; a portable one names no files of today."""

@@ -287,6 +287,24 @@ def test_a_view_whose_schema_is_gone_can_be_dropped(db):
     assert db.catalog.dropTempView("left_behind")
 
 
+def test_a_permanent_view_is_read_twice_by_one_statement(db):
+    """What a statement has read once Spark copies, as it copies plans that nobody has analysed yet."""
+    join = "SELECT o.id, r.rate FROM orders o JOIN rates r AS OF o.ts ON o.k = r.k"
+    db.sql(f"CREATE VIEW priced AS {join}")
+    once = "DEDUPLICATE WITHIN INTERVAL '1' DAY BY (id) ON TIME timestamp'2026-01-01'"
+    db.sql(f"CREATE VIEW twice AS SELECT id FROM priced {once}")
+    expected = db.sql(join).collect()
+    try:
+        for view, least in (("priced", len(expected)), ("twice", len({row.id for row in expected}))):
+            both = f"SELECT id FROM {view} UNION ALL SELECT id FROM {view}"
+            assert db.sql(both).count() == 2 * least > 0
+            assert db.sql(f"SELECT a.id FROM {view} a LEFT JOIN {view} b ON a.id = b.id").count() >= least
+            assert db.sql(f"SELECT (SELECT max(id) FROM {view}) AS m, id FROM {view}").count() == least
+    finally:
+        db.sql("DROP VIEW twice")
+        db.sql("DROP VIEW priced")
+
+
 @since((4, 1), "scripts, unless a setting has them")
 def test_a_script_reads_what_it_has_changed(db):
     """Spark parses a script before it runs: a right side that was mapped then would be that of before."""

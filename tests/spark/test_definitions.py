@@ -450,3 +450,44 @@ def test_a_query_behind_a_definition_means_the_same_from_another_database(db: De
         query.processAllAvailable()
         query.stop()
     assert db.run("SELECT * FROM defs.once") == [(1,)]
+
+
+def test_tables_over_a_stream_have_its_sequence(db: Definitions) -> None:
+    """Live the last row is the one of the greatest SEQUENCE BY, and so it is in batch, wherever the row stands."""
+    rows = f"(1, 'a', 5, {at('10:00')}, 2), (2, 'a', 6, {at('10:00')}, 1), (3, 'b', 7, {at('10:00')}, 3)"
+    db.run(f"CREATE TABLE raw AS SELECT /*+ COALESCE(1) */ * FROM VALUES {rows} AS t(id, k, v, ts, n)")
+    db.run("CREATE STREAM s FROM raw AS r TIMESTAMP BY ts SEQUENCE BY r.n")
+    db.run("CREATE VERSIONED TABLE named FROM s KEYS (k) TIMESTAMP BY ts")
+    db.run("CREATE VERSIONED TABLE queried KEYS (k) TIMESTAMP BY ts AS SELECT k, v, ts FROM s WHERE v > 1")
+    db.run("CREATE UPSERT TABLE latest KEYS (k) TIMESTAMP BY ts AS SELECT k, v, ts FROM s WHERE v > 1")
+    db.run("CREATE TEMPORARY UPSERT TABLE passing FROM s KEYS (k) TIMESTAMP BY ts")
+    expected = [("a", 5), ("b", 7)]
+    for table in ("named", "queried", "latest", "passing"):
+        assert db.rows(f"SELECT k, v FROM {table}") == expected, table
+    for table in ("named", "queried"):
+        joined = f"SELECT DISTINCT s.k, r.v FROM s JOIN {table} AS r AS OF s.ts ON s.k = r.k"
+        assert db.rows(joined) == expected, table
+        assert db.rows(f"SELECT k, v FROM {table} FOR SYSTEM_TIME AS OF {at('11:00')}") == expected, table
+        assert db.rows(f"SELECT k, v FROM history({table})") == expected, table
+
+
+def test_deduplication_behind_definitions_goes_by_the_sequence_of_the_stream(db: Definitions) -> None:
+    rows = f"(1, 'a', {at('10:00')}, 2), (2, 'a', {at('10:05')}, 1), (3, 'b', {at('10:00')}, 3)"
+    db.run(f"CREATE TABLE raw AS SELECT /*+ COALESCE(1) */ * FROM VALUES {rows} AS t(id, k, ts, n)")
+    db.run("CREATE STREAM s FROM raw TIMESTAMP BY ts SEQUENCE BY n")
+    db.run("CREATE STREAM named FROM s TIMESTAMP BY ts")
+    db.run("CREATE STREAM filtered TIMESTAMP BY at AS SELECT id, k AS key, ts AS at FROM named WHERE id > 0")
+    db.run("CREATE VERSIONED TABLE rates FROM raw KEYS (k) TIMESTAMP BY ts SEQUENCE BY n")
+    joined = "SELECT f.*, r.id AS found FROM filtered AS f LEFT JOIN rates AS r AS OF f.at ON f.key = r.k"
+    db.run(f"CREATE STREAM joined TIMESTAMP BY at AS {joined}")
+    db.run("CREATE STREAM once TIMESTAMP BY at AS SELECT * FROM joined DEDUPLICATE WITHIN INTERVAL '1' DAY BY (id)")
+    halves = "SELECT * FROM once WHERE id < 2 UNION ALL SELECT * FROM once WHERE id >= 2"
+    db.run(f"CREATE STREAM halves TIMESTAMP BY at AS {halves}")
+    db.run("CREATE TEMPORARY STREAM loose TIMESTAMP BY at AS SELECT DISTINCT id, key, at FROM filtered")
+    kept = "DEDUPLICATE WITHIN INTERVAL '1' HOUR BY"
+    assert db.rows(f"SELECT id FROM named {kept} (k)") == [(2,), (3,)]
+    for stream in ("filtered", "joined", "once", "halves"):
+        assert db.rows(f"SELECT id FROM {stream} {kept} (key)") == [(2,), (3,)], stream
+    assert db.rows(f"SELECT id FROM loose {kept} (key)") == [(1,), (3,)], "DISTINCT has no order but that of time"
+    db.run("CREATE OR REPLACE STREAM s FROM raw TIMESTAMP BY ts SEQUENCE BY -n")
+    assert db.rows(f"SELECT id FROM joined {kept} (key)") == [(1,), (3,)], "defined anew, it is read anew"
