@@ -5,11 +5,14 @@ The gate runs some seeds, `make test-all` five hundred. Source: the law of the h
 
 from __future__ import annotations
 
+import re
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.functions import timestamp_micros
 
-from tests.harness.chains import GATE, program, program_of_groups
+from tests.harness.chains import GATE, INNER, OUTER, deduplicate, program, program_of_groups, sliding, windows
 from tests.harness.marks import gated
 from tests.harness.slt_live import check_live
 
@@ -46,3 +49,46 @@ OF_GROUPS = (0, 1, 2, 5, 23, 74)
 def test_groups_of_a_stream_are_a_table(spark: SparkSession, seed: int) -> None:
     chain = program_of_groups(seed)
     check_live(spark, chain.text, chain.records, chain.sizes)
+
+
+#: A deduplication behind a lookup and behind another one: by time, they would keep other rows.
+BOUNDED = (11, 12)
+_SCHEMAS = {"s": "id INT, k STRING, v INT, ts LONG", "t": "k STRING, x STRING, rate INT, ts LONG"}
+_SOURCE = re.compile(r"CREATE (?P<kind>STREAM|VERSIONED TABLE|UPSERT TABLE) (?P<name>[stu]) \([^)]*\)(?P<rest>[^;]*)")
+
+
+def _needs_time(seed: int) -> bool:
+    """Whether final results are deduplicated: over bounded rows a subquery does not say when they happened."""
+    return INNER[seed % len(INNER)] in (windows, sliding) and OUTER[seed // len(INNER) % len(OUTER)] is deduplicate
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", gated([seed for seed in range(SEEDS) if not _needs_time(seed)], BOUNDED))
+def test_a_definition_in_batch_is_the_subquery_that_it_stands_for(spark: SparkSession, seed: int) -> None:
+    """Its rows keep the sequence of the stream that they are made of, wherever they stand in its files."""
+    session = spark.newSession()
+    session.conf.set("sqlx.tasks", "1")
+    by_subqueries, by_definitions = program(seed), program(seed, defined=True)
+    for name in "stu":
+        rows = [record for into, record in by_subqueries.records if into == name]
+        if name == "s":
+            Random(seed).shuffle(rows)
+        schema = _SCHEMAS.get(name, _SCHEMAS["t"])
+        values = [tuple(row[column.split()[0]] for column in schema.split(", ")) for row in rows]
+        frame = session.createDataFrame(values, schema).coalesce(1).withColumn("ts", timestamp_micros("ts"))
+        frame.createOrReplaceTempView(f"raw_{name}")
+    *definitions, query = by_definitions.text.split(";\n")
+    for statement in definitions:
+        session.sql(_SOURCE.sub(_bounded, statement).replace("CREATE STREAM", "CREATE TEMPORARY STREAM"))
+    found, expected = session.sql(query), session.sql(by_subqueries.text.split(";\n")[-1])
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, expected.collect()))
+
+
+def _bounded(source: re.Match[str]) -> str:
+    """A source over the rows of a view."""
+    sequence = " SEQUENCE BY id" if source["kind"] == "STREAM" else ""
+    rest = source["rest"].partition("TIMESTAMP BY ts")
+    return (
+        f"CREATE TEMPORARY {source['kind']} {source['name']} FROM raw_{source['name']}"
+        f"{rest[0]}TIMESTAMP BY ts{sequence}{rest[2]}"
+    )
