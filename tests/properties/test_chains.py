@@ -40,8 +40,8 @@ def test_a_definition_hands_on_what_its_query_does(spark: SparkSession, seed: in
     check_live(spark, chain.text, chain.records, chain.sizes)
 
 
-#: One for each operator that reads groups, of windows and without, and one for each that looks them up.
-OF_GROUPS = (0, 1, 2, 5, 23, 74)
+#: One for each operator that reads groups, of windows and without.
+OF_GROUPS = (0, 1, 2, 74)
 
 
 @pytest.mark.timeout(600)
