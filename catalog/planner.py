@@ -129,12 +129,20 @@ class Planner:
             return Lowered(NOTHING)
         home = self._home(definition)
         entry, made = self._source(definition, home)
+        entry = replace(entry, late_to=self._late_to(entry.late_to))
         prepare = self._outdated(old.entry, entry) if old is not None and old.entry is not None else []
         for statement in made:
             self._check_free(definition, name_parts(self._made(entry)), old)
             prepare.append(statement)
         name = name_text((*home, definition.name[-1]))
         return Lowered(create_view(name, entry, self._rows(definition, entry), replace=definition.replace), prepare)
+
+    def _late_to(self, name: str | None) -> str | None:
+        """The table of refused rows with its database: like all names of a definition it means what it meant here."""
+        parts = name_parts(name or "")
+        if len(parts) != 1 or self.session.current_catalog() != SESSION_CATALOG:
+            return name
+        return shown_name((self.session.current_database(), *parts))
 
     def _rows(self, definition: Definition, entry: Entry) -> Entry:
         """The same definition, as its view reads its rows."""

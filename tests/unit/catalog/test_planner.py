@@ -69,6 +69,14 @@ def test_from_a_name_makes_nothing_else_and_qualifies_it() -> None:
     assert entry_of(lower("CREATE TEMPORARY STREAM s FROM csv.`/x` TIMESTAMP BY ts")).relation == "csv.`/x`"
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"), [("refused", "default.refused"), ("`a b`", "default.`a b`"), ("db.refused", "db.refused")]
+)
+def test_the_table_of_refused_rows_is_meant_from_here(written: str, kept: str) -> None:
+    table = "CREATE TEMPORARY VERSIONED TABLE rates FROM t KEYS (id) TIMESTAMP BY ts LATE TO"
+    assert entry_of(lower(f"{table} {written}")).late_to == kept
+
+
 def test_a_query_becomes_a_view_beside_it() -> None:
     lowered = lower("CREATE UPSERT TABLE db.u KEYS (id) TIMESTAMP BY ts AS SELECT * FROM t")
     source = "`spark_catalog`.`db`.`u__source`"
