@@ -213,6 +213,13 @@ class Binder(Protocol):
         """The stored query of a view, so that a versioned table can be found behind it; None for other names."""
         ...
 
+    def viewed(self, parts: tuple[str, ...]) -> Entry | None:
+        """A view of the engine's over definitions, as a stream of the rows that it shows; None for all other names.
+
+        It has no TIMESTAMP BY: event time and order are those of the rows that it is made of.
+        """
+        ...
+
     def live(self, entry: Entry) -> LiveRead:
         """How the rows of a definition come live; queries may read the name from now on.
 

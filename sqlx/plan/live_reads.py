@@ -133,6 +133,8 @@ class LiveReads:
             self._through(relation, inner)
             return
         entry = self.binder.entry(relation.parts) if relation.kind == "name" else None
+        if entry is None and relation.kind == "name" and relation.stream:
+            entry = self.binder.viewed(relation.parts)
         if entry is None:
             return
         live = live_read(self.binder, entry, self.text, relation.body)

@@ -308,6 +308,11 @@ class DuckDbBinder:
         del parts
         return None
 
+    def viewed(self, parts: tuple[str, ...]) -> Entry | None:
+        """A replay script has no views."""
+        del parts
+        return None
+
 
 class EngineAnalyzer:
     """What the catalog asks while a definition is bound."""

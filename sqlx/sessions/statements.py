@@ -26,6 +26,7 @@ from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_view
 from sqlx.spark.binder import SparkBinder, check_definition
 from sqlx.spark.histories import NO_HISTORIES, Histories
 from sqlx.spark.stream import Keeping, LiveQuery, check_late, lower_stream, ready
+from sqlx.spark.view_text import shows_definitions
 from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
 from sqlx.sql.explanation import parse_explanation
@@ -201,7 +202,7 @@ class SessionStatements:
         try:
             return self._query(text, tokenize(text))
         except TemporalSqlError:
-            if accepted() and not self._names_ours(tokenize(text)):
+            if accepted() and not (self._names_ours(tokenize(text)) or self._reads_live(text)):
                 return None  # words of ours in places where Spark reads them otherwise: SELECT deduplicate within
             raise
 
@@ -440,11 +441,11 @@ class SessionStatements:
         store(head, plan, self._binder())
 
     def _reads_live(self, text: str) -> bool:
-        """Whether a statement reads a temporal definition with STREAM."""
+        """Whether a statement reads a temporal definition with STREAM, or a view over one."""
         if "stream" not in text.lower():
             return False
-        relations = scan(text).relations()
-        return any(r.stream and r.parts and self.catalog.resolve(r.parts) is not None for r in relations)
+        named = [relation.parts for relation in scan(text).relations() if relation.stream and relation.parts]
+        return any(self.catalog.resolve(n) is not None or shows_definitions(self.catalog, n) for n in named)
 
     def _reads_live_on_4_0(self, text: str) -> bool:
         """Whether Spark refuses a live read of a definition: its parser knows STREAM since 4.1."""

@@ -13,7 +13,7 @@ from zlib import crc32
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from catalog.definitions import Definition, name_parts, name_text, part_text
+from catalog.definitions import Definition, name_parts, name_text, part_text, shown_name
 from catalog.entries import Column, Entry
 from catalog.kafka import FACTS, read_at_once, split_topic_query
 from catalog.spark import SparkCatalog, columns_of, type_text
@@ -27,7 +27,7 @@ from sqlx.plan.subquery_text import stands_in
 from sqlx.spark.batch import query_frame
 from sqlx.spark.histories import Histories, event_time, place_of, shown
 from sqlx.spark.stream import Followed, Keeping, LiveQuery, lower_stream, lower_updates
-from sqlx.spark.view_text import view_text
+from sqlx.spark.view_text import shows_definitions, view_text
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import Span, quoted
 from udtf.engine import engine_of
@@ -146,7 +146,7 @@ def open_live(
     Raises:
         NotLiveError: there is no way.
     """
-    time = event_time(entry)
+    time = event_time(entry) if entry.timestamp_by else ""
     stands_in, left_out = histories.get(place_of(catalog, entry.name)) if histories else None, ""
     deletes = f"({entry.delete_when})" if entry.delete_when and entry.topic else None
     try:
@@ -157,6 +157,8 @@ def open_live(
             time = f"IF({Followed.DELETED}, {frame.order.time}, {time})"
             deletes = f"{Followed.DELETED} OR ({entry.delete_when or 'false'})"
             frame = frame.frame
+        if not entry.timestamp_by:
+            time = order.time or "CAST(NULL AS TIMESTAMP)"
         if entry.sequence_by:
             order = RowOrder(None, (entry.sequence_by,), is_sequence=True)
         columns = [part_text(column.name) for column in entry.columns]
@@ -379,6 +381,13 @@ class SparkBinder:
         """Let queries read the result of an operator, by a stand-in of its columns."""
         items = ", ".join(f"CAST(NULL AS {c.type}) AS {quoted(c.name)}" for c in columns) or "1 AS __none"
         self._stand_ins[name] = f"SELECT {items}"
+
+    def viewed(self, parts: tuple[str, ...]) -> Entry | None:
+        """A view over definitions, as a stream of the rows that it shows."""
+        if not shows_definitions(self.catalog, parts):
+            return None
+        name = name_text(parts)
+        return Entry("stream", shown_name(parts), self.columns(f"SELECT * FROM {name}") or (), name, timestamp_by="")
 
     def live(self, entry: Entry) -> LiveRead:
         """The definition as a stream, under a name of its own; kept in ``live_frames`` for whoever runs the query.

@@ -35,6 +35,18 @@ def view_text(catalog: SparkCatalog, parts: tuple[str, ...]) -> str | None:
         return view.text
 
 
+def shows_definitions(catalog: SparkCatalog, parts: tuple[str, ...]) -> bool:
+    """Whether a name is that of a view of Spark's over definitions of ours, directly or by way of other views."""
+    if catalog.resolve(parts) is not None:
+        return False
+    text = view_text(catalog, parts)
+    try:
+        read = [] if text is None else scan(text).read()
+    except LexicalError:
+        return False
+    return any(catalog.resolve(one.parts) is not None or shows_definitions(catalog, one.parts) for one in read)
+
+
 def _within(text: str, database: str, is_temporary: Callable[[str], bool]) -> str:
     """The text with the database before each name of a relation that has none, but for temporary views."""
     root, edits = scan(text), Edits(text)

@@ -14,7 +14,7 @@ import pytest
 
 from catalog.relations import as_of_sql, history_sql
 from catalog.spark import SparkCatalog
-from sqlx.errors import BindError, UnsupportedError
+from sqlx.errors import BindError, TemporalSqlError, UnsupportedError
 from tests.harness.releases import RELEASE
 
 if TYPE_CHECKING:
@@ -491,3 +491,20 @@ def test_deduplication_behind_definitions_goes_by_the_sequence_of_the_stream(db:
     assert db.rows(f"SELECT id FROM loose {kept} (key)") == [(1,), (3,)], "DISTINCT has no order but that of time"
     db.run("CREATE OR REPLACE STREAM s FROM raw TIMESTAMP BY ts SEQUENCE BY -n")
     assert db.rows(f"SELECT id FROM joined {kept} (key)") == [(1,), (3,)], "defined anew, it is read anew"
+
+
+def test_a_view_over_a_stream_is_read_live(db: Definitions) -> None:
+    """Its rows have the event time of those that they are made of."""
+    db.run("CREATE STREAM orders (id INT, ccy STRING, ts TIMESTAMP) TIMESTAMP BY ts")
+    db.run(f"INSERT INTO orders VALUES (1, 'USD', {at('10:00')}), (2, 'EUR', {at('11:30')}), (1, 'USD', {at('10:05')})")
+    db.run("CREATE VIEW dollars AS SELECT id, ccy FROM orders WHERE ccy = 'USD'")
+    db.run("CREATE VIEW shown AS SELECT id + 1 AS number FROM dollars")
+    db.run("CREATE VIEW counted AS SELECT ccy, count(*) AS n FROM orders GROUP BY ccy")
+    db.run("USE default")
+    once = "SELECT number FROM STREAM defs.shown DEDUPLICATE WITHIN INTERVAL '1' HOUR BY (number)"
+    db.run(f"CREATE STREAMING TABLE defs.once TRIGGER (AVAILABLE NOW) AS {once}")
+    for query in db.spark.streams.active:
+        query.awaitTermination()
+    assert db.run("SELECT * FROM defs.once") == [(2,)]
+    with pytest.raises(TemporalSqlError, match=r"(?s)SOURCE_NOT_LIVE.*`defs.counted`.*a table that changes.*\^{12}"):
+        db.run("SELECT * FROM STREAM defs.counted")
