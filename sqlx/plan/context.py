@@ -131,12 +131,14 @@ class Context:
         query = query_of(self.binder, entry)
         if query is None:
             return own
-        within = self.within | {entry.name}
-        inner = replace(self, text=query, streaming=False, nodes=dict(self.nodes), notes=[], within=within)
+        inner = replace(self, text=query, streaming=False, within=self.within | {entry.name}, notes=[])
+        inner.nodes, inner._ordered = dict(self.nodes), dict(self._ordered)
+        inner.__post_init__()
         found = self.behind(inner)
         if found is None or not found[1].order:
-            return own
+            return own  # and what was compiled for it is nobody's
         self.nodes.update(inner.nodes)
+        self._ordered.update(inner._ordered)
         sql, carried = found
         return Ordered(replace(entry, relation=f"({sql})", arrival=carried.order), carried.is_sequence)
 
