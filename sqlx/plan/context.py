@@ -48,6 +48,7 @@ class Context:
             carry nothing, or nobody can say what.
         within: the definitions through whose queries this one is read.
         by_name: bounded streams are read by their names: the text is kept, and they may be defined anew.
+        ordered: definitions that show how their rows arrived, by name.
     """
 
     text: str
@@ -61,7 +62,7 @@ class Context:
     notes: list[str] = field(default_factory=list)
     live: LiveReads = field(init=False)
     tables: TableBlocks = field(init=False)
-    _ordered: dict[str, Ordered] = field(default_factory=dict)
+    ordered: dict[str, Ordered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.edits = Edits(self.text)
@@ -119,9 +120,9 @@ class Context:
 
     def in_order(self, entry: Entry) -> Ordered:
         """A definition whose bounded rows show how they arrived: as those arrived that its query makes them of."""
-        if entry.name not in self._ordered:
-            self._ordered[entry.name] = self._in_order(entry)
-        return self._ordered[entry.name]
+        if entry.name not in self.ordered:
+            self.ordered[entry.name] = self._in_order(entry)
+        return self.ordered[entry.name]
 
     def _in_order(self, entry: Entry) -> Ordered:
         own = Ordered(entry, entry.sequence_by is not None)
@@ -132,13 +133,13 @@ class Context:
         if query is None:
             return own
         inner = replace(self, text=query, streaming=False, within=self.within | {entry.name}, notes=[])
-        inner.nodes, inner._ordered = dict(self.nodes), dict(self._ordered)
+        inner.nodes, inner.ordered = dict(self.nodes), dict(self.ordered)
         inner.__post_init__()
         found = self.behind(inner)
         if found is None or not found[1].order:
             return own  # and what was compiled for it is nobody's
         self.nodes.update(inner.nodes)
-        self._ordered.update(inner._ordered)
+        self.ordered.update(inner.ordered)
         sql, carried = found
         return Ordered(replace(entry, relation=f"({sql})", arrival=carried.order), carried.is_sequence)
 
