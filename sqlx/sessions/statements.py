@@ -202,7 +202,7 @@ class SessionStatements:
         try:
             return self._query(text, tokenize(text))
         except TemporalSqlError:
-            if accepted() and not (self._names_ours(tokenize(text)) or self._reads_live(text)):
+            if accepted() and not (self._names_ours(tokenize(text)) or self._is_live(text)):
                 return None  # words of ours in places where Spark reads them otherwise: SELECT deduplicate within
             raise
 
@@ -447,12 +447,16 @@ class SessionStatements:
         named = [relation.parts for relation in scan(text).relations() if relation.stream and relation.parts]
         return any(self.catalog.resolve(n) is not None or shows_definitions(self.catalog, n) for n in named)
 
+    def _is_live(self, text: str) -> bool:
+        """The same of a statement that may not be of the language."""
+        try:
+            return self._reads_live(text)
+        except TemporalSqlError:  # Spark's refusal says why
+            return False
+
     def _reads_live_on_4_0(self, text: str) -> bool:
         """Whether Spark refuses a live read of a definition: its parser knows STREAM since 4.1."""
-        try:
-            return release_of(self.spark.version) == (4, 0) and self._reads_live(text)
-        except TemporalSqlError:  # not of the language: Spark's refusal says why
-            return False
+        return release_of(self.spark.version) == (4, 0) and self._is_live(text)
 
     def _live_query(self, text: str, tokens: tuple[Token, ...]) -> Rewritten:
         """A streaming query whose result the caller runs; rows that are refused TO a table would need a second sink.

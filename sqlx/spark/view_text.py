@@ -24,13 +24,17 @@ def view_text(catalog: SparkCatalog, parts: tuple[str, ...]) -> str | None:
         parts: the view's name.
     """
     view = catalog.view(parts)
-    if view is None or view.text is None or view.database in ("", catalog.current_database()):
-        return None if view is None else view.text
+    if view is None or view.text is None:
+        return None
+    here = catalog.current_catalog(), catalog.current_database()
+    if view.namespace in ((), here):
+        return view.text
     known = view.temporary
+    is_temporary = (
+        (lambda name: catalog.is_temporary((name,))) if known is None else (lambda name: name.lower() in known)
+    )
     try:
-        return _within(
-            view.text, view.database, lambda n: catalog.is_temporary((n,)) if known is None else n.lower() in known
-        )
+        return _within(view.text, view.namespace, is_temporary, keeps_catalog=view.namespace[0] == here[0])
     except LexicalError:  # text that Spark reads and sqlglot does not: no clause of ours is in it
         return view.text
 
@@ -47,15 +51,29 @@ def shows_definitions(catalog: SparkCatalog, parts: tuple[str, ...]) -> bool:
     return any(catalog.resolve(one.parts) is not None or shows_definitions(catalog, one.parts) for one in read)
 
 
-def _within(text: str, database: str, is_temporary: Callable[[str], bool]) -> str:
-    """The text with the database before each name of a relation that has none, but for temporary views."""
+def _within(text: str, namespace: tuple[str, ...], is_temporary: Callable[[str], bool], *, keeps_catalog: bool) -> str:
+    """The text with what is missing before each name of a relation, but for temporary views and paths of files.
+
+    Args:
+        text: a query.
+        namespace: the catalog and the database in which its names are meant.
+        is_temporary: whether a name was that of a temporary view.
+        keeps_catalog: the current catalog is the same one: it need not be named.
+    """
     root, edits = scan(text), Edits(text)
     calls = [relation for relation in root.relations() if relation.kind == "function"]
     names = [token for relation in root.read() if len(relation.parts) == 1 for token in _name(text, relation)]
     for token in (*names, *(token for call in calls for token in _arguments(text, call))):
         if not is_temporary(token.name):
-            edits.insert(token.start, f"{part_text(database)}.")
+            edits.insert(token.start, _path(namespace[1:] if keeps_catalog else namespace))
+    for relation in () if keeps_catalog else root.read():
+        if len(relation.parts) == 2 and not {"/", ":"} & set(relation.parts[1]):
+            edits.insert(next(_name(text, relation)).start, _path(namespace[:1]))
     return edits.render()
+
+
+def _path(parts: tuple[str, ...]) -> str:
+    return "".join(f"{part_text(part)}." for part in parts)
 
 
 def _name(text: str, relation: Relation) -> Iterator[Token]:

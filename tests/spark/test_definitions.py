@@ -502,9 +502,9 @@ def test_a_view_over_a_stream_is_read_live(db: Definitions) -> None:
     db.run("CREATE VIEW counted AS SELECT ccy, count(*) AS n FROM orders GROUP BY ccy")
     db.run("USE default")
     once = "SELECT number FROM STREAM defs.shown DEDUPLICATE WITHIN INTERVAL '1' HOUR BY (number)"
-    db.run(f"CREATE STREAMING TABLE defs.once TRIGGER (AVAILABLE NOW) AS {once}")
+    db.run(f"CREATE STREAMING TABLE defs.numbers TRIGGER (AVAILABLE NOW) AS {once}")
     for query in db.spark.streams.active:
         query.awaitTermination()
-    assert db.run("SELECT * FROM defs.once") == [(2,)]
+    assert db.run("SELECT * FROM defs.numbers") == [(2,)]
     with pytest.raises(TemporalSqlError, match=r"(?s)SOURCE_NOT_LIVE.*`defs.counted`.*a table that changes.*\^{12}"):
         db.run("SELECT * FROM STREAM defs.counted")

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SEPARATOR = "\x01"
-#: In the properties of a view, where Spark looks up the names in it; the part before is the catalog.
-_VIEW_DATABASE = "view.catalogAndNamespace.part.1"
+#: In the properties of a view, where Spark looks up the names in it: how many parts it has, and each of them.
+_VIEW_NAMESPACE = "view.catalogAndNamespace"
 #: In the same place, as JSON: the parts of the names of the temporary views that it reads.
 _VIEW_TEMPORARY = "view.referredTempViewNames"
 _renaming = RLock()
@@ -508,11 +508,12 @@ def _relation(table: Any, *, is_temporary: bool) -> Relation:
     view = table.viewText()
     text = str(view.get()) if view.isDefined() else None
     properties = _pairs(table.properties())
-    database = properties.get(_VIEW_DATABASE, "")
+    count = int(properties.get(f"{_VIEW_NAMESPACE}.numParts", "0"))
+    namespace = tuple(properties[f"{_VIEW_NAMESPACE}.part.{number}"] for number in range(count))
     named = frozenset(name[-1].lower() for name in json.loads(properties.get(_VIEW_TEMPORARY, "[]")))
     if is_temporary:
-        return Relation(is_temporary, True, text, {}, database, named)
-    return Relation(is_temporary, text is not None, text, properties, database, named)
+        return Relation(is_temporary, True, text, {}, namespace, named)
+    return Relation(is_temporary, text is not None, text, properties, namespace, named)
 
 
 def _pairs(java_map: Any) -> dict[str, str]:

@@ -69,8 +69,8 @@ class ConnectEngine:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._known: dict[object, Any] = {}
-        #: Of views of the session, by a mark in them: their text, and the database in which it was written.
-        self._texts: dict[str, tuple[str, str]] = {}
+        #: Of views of the session, by a mark in them: their text, and the catalog and database in which it was written.
+        self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._shipped: set[str] = set()
         self._has_code = self._hears = self._has_come = self._hears_queries = False
         self._operations: dict[str, tuple[int, int]] = {}
@@ -113,7 +113,7 @@ class ConnectEngine:
 
     def _mark(self, text: str) -> str:
         mark = uuid.uuid4().hex[:12]
-        self._texts[mark] = text, self.current_database
+        self._texts[mark] = text, self._current
         return f"sqlx {mark}"
 
     def _run(self, sql: str) -> DataFrame:
@@ -342,13 +342,13 @@ class ConnectEngine:
         except AnalysisException:
             return None
         if facts.get("catalog_name") == "system":
-            text, database = self._text_of(facts["columns"]) or (None, "")
-            return Relation(is_temporary=True, is_view=True, text=text, database=database)
+            text, written_in = self._text_of(facts["columns"]) or (None, ())
+            return Relation(is_temporary=True, is_view=True, text=text, namespace=written_in)
         if facts.get("catalog_name") != SESSION_CATALOG:
             return None
         text = facts.get("view_text") if facts.get("type") == "VIEW" else None
-        database = str(facts.get("view_catalog_and_namespace", "")).partition(".")[2]
-        return Relation(False, text is not None, text, facts.get("table_properties", {}), database, frozenset())
+        namespace = tuple(str(facts.get("view_catalog_and_namespace", "")).replace("`", "").split(".")) if text else ()
+        return Relation(False, text is not None, text, facts.get("table_properties", {}), namespace, frozenset())
 
     def _facts(self, parts: tuple[str, ...]) -> dict[str, Any]:
         """What the server describes under a name that is there."""
@@ -356,7 +356,7 @@ class ConnectEngine:
         facts: dict[str, Any] = json.loads(text)
         return facts
 
-    def _text_of(self, columns: list[dict[str, Any]]) -> tuple[str, str] | None:
+    def _text_of(self, columns: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]] | None:
         mark = _MARK.fullmatch(columns[0].get("comment", "")) if columns else None
         return self._texts.get(mark[1]) if mark is not None else None
 

@@ -36,7 +36,8 @@ class Relation:
         is_temporary, is_view: what it is.
         text: the query of a view; None where it is not known, or of a DataFrame.
         properties: of a table or a permanent view.
-        database: the one in which the text of a view was written, and its names are looked up; "" is not known.
+        namespace: catalog and database in which the text of a view was written, and its names are looked up; () is not
+            known.
         temporary: the names in it that meant temporary views; None is not known.
     """
 
@@ -44,7 +45,7 @@ class Relation:
     is_view: bool
     text: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    database: str = ""
+    namespace: tuple[str, ...] = ()
     temporary: frozenset[str] | None = None
 
 
