@@ -260,7 +260,7 @@ def _run_with_stream(
     if len(relations) != 1 or relations[0].stream:
         return run_live(query)
     (relation,) = relations
-    if release_of(spark.version) > (4, 0):
+    if release_of(spark.version) > (4, 0) or shows_definitions(catalog, relation.parts):  # Spark does not see it then
         return run_live(f"{query[: relation.span.start]}STREAM {query[relation.span.start :]}")
     if catalog.resolve(relation.parts) is not None:  # read live by itself
         return run_live(query)
