@@ -220,6 +220,13 @@ class LiveReads:
     def _is_piped(self, pipe: Pipe) -> bool:
         return self._carried is not None and pipe.span.start in self._carried.piped
 
+    def hand_on_finals(self, block: Block, carried: RowOrder) -> None:
+        """Let a bounded block show what its final results carry along, where a deduplication reads them."""
+        if self._carried is None or block.select is None or block.span.start not in self._carried.blocks:
+            return
+        self._handed[block.span.start] = carried
+        self.edits.insert(block.select.end, row_item(carried))
+
     def hand_on_result(self, block: Block, arrival: RowOrder | None) -> str:
         """A select list item with what the finals of a block carry along, where an operator reads them; else ""."""
         if arrival is None or self._carried is None or block.span.start not in self._carried.blocks:

@@ -702,10 +702,23 @@ def _spark_block(context: Context, block: Block, tail: QueryTail) -> None:
     check_emission(context, block, tail, grouping)
     if grouping is not None and grouping.window is not None and grouping.window.column == "session_window":
         _name_sessions(context, block, tail)
+    if grouping is not None and grouping.window is not None and tail.emit is not None and tail.emit.kind == "final":
+        context.live.hand_on_finals(block, _bounded_finals(context.text, grouping, grouping.window))
     if not groups(context.text, block, tail):
         check_every(context, block, tail)
     for span in tail.ours:
         context.edits.replace(span, "")
+
+
+def _bounded_finals(text: str, grouping: Grouping, window: WindowCall) -> RowOrder:
+    """What final results carry along: the time of their newest row, and the order in which they come live.
+
+    Source: semantics.md 13.4, B13.
+    """
+    call = window.span.of(text)
+    keys = [text[key[0].start : key[-1].end] for key in grouping.keys]
+    order = ", ".join(f"'p{n}', {part}" for n, part in enumerate((f"{call}.end", f"{call}.start", *keys)))
+    return RowOrder(f"max({window.time.of(text)})", (f"named_struct({order})",), is_sequence=True)
 
 
 def _name_sessions(context: Context, block: Block, tail: QueryTail) -> None:

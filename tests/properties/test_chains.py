@@ -57,13 +57,13 @@ _SCHEMAS = {"s": "id INT, k STRING, v INT, ts LONG", "t": "k STRING, x STRING, r
 _SOURCE = re.compile(r"CREATE (?P<kind>STREAM|VERSIONED TABLE|UPSERT TABLE) (?P<name>[stu]) \([^)]*\)(?P<rest>[^;]*)")
 
 
-def _needs_time(seed: int) -> bool:
-    """Whether final results are deduplicated: over bounded rows a subquery does not say when they happened."""
+def _has_another_time(seed: int) -> bool:
+    """Whether final results are deduplicated: by the time of their newest row, or the definition's TIMESTAMP BY."""
     return INNER[seed % len(INNER)] in (windows, sliding) and OUTER[seed // len(INNER) % len(OUTER)] is deduplicate
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", gated([seed for seed in range(SEEDS) if not _needs_time(seed)], BOUNDED))
+@pytest.mark.parametrize("seed", gated([seed for seed in range(SEEDS) if not _has_another_time(seed)], BOUNDED))
 def test_a_definition_in_batch_is_the_subquery_that_it_stands_for(spark: SparkSession, seed: int) -> None:
     """Its rows keep the sequence of the stream that they are made of, wherever they stand in its files."""
     session = spark.newSession()

@@ -15,7 +15,7 @@ from udtf.logic import Segment
 from udtf.operators.deduplicate.config import DeduplicateConfig
 from udtf.operators.deduplicate.logic import DeduplicateLogic, deduplicate_table
 from udtf.operators.deduplicate.stream import DeduplicateStream
-from udtf.record import Row
+from udtf.record import Row, order_key
 
 STAMP = pa.timestamp("us", "UTC")
 DAY = dt.date(2024, 1, 1)
@@ -72,6 +72,18 @@ def test_sequences_of_every_type_tell_the_same_row(kind):
     again = DeduplicateStream(config)
     again.apply(logic.snapshot())
     assert again.on_batch([table.slice(1)]).rows["n"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=str)
+def test_bounded_rows_go_by_sequences_of_every_type(kind):
+    values = [first for first, *_ in VALUES[kind]]
+    least = min(range(len(values)), key=lambda n: order_key((values[n],)))
+    for nulls in ([], [None]):
+        sequences = pa.array([*values, *nulls], kind)
+        table = stream_table(["k"] * len(sequences), pa.string(), [7] * len(sequences), sequences=sequences)
+        config = DeduplicateConfig(10**6, columns=("n",), has_sequence=True)
+        found = deduplicate_table(config, table.rename_columns({"__event_time": "__time"}))
+        assert found["n"].to_pylist() == [len(values) if nulls else least], "without a sequence it is the first"
 
 
 def test_the_empty_batch_changes_nothing():

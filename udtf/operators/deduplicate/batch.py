@@ -22,6 +22,7 @@ from udtf.operators.deduplicate.stream import (
     sequence_codes,
     time_column,
 )
+from udtf.record import order_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,6 +94,10 @@ def _arrival_order(rows: pa.Table) -> NDArray[np.int64]:
 
 def _ranks(column: pa.Array, numbers: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
     """Numbers that order as the column does; those of rows without a value first."""
+    if pa.types.is_nested(column.type):
+        keys = [order_key((value,)) for value in column.to_pylist()]
+        places = {key: place for place, key in enumerate(sorted(set(keys)))}
+        return [np.array([places[key] for key in keys], np.int64)]
     if numbers is None:
         order = pc.sort_indices(column).to_numpy()
         codes = sequence_codes(column)[0][order]
