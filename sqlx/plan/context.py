@@ -132,9 +132,8 @@ class Context:
         query = query_of(self.binder, entry)
         if query is None:
             return own
-        inner = replace(self, text=query, streaming=False, within=self.within | {entry.name}, notes=[])
-        inner.nodes, inner.ordered = dict(self.nodes), dict(self.ordered)
-        inner.__post_init__()
+        nodes, ordered, within = dict(self.nodes), dict(self.ordered), self.within | {entry.name}
+        inner = replace(self, text=query, streaming=False, nodes=nodes, notes=[], ordered=ordered, within=within)
         found = self.behind(inner)
         if found is None or not found[1].order:
             return own  # and what was compiled for it is nobody's

@@ -90,15 +90,14 @@ class LiveReads:
         ordered = self.in_order(entry)
         order = (entry.sequence_by,) if entry.sequence_by is not None else arrival_of(ordered.entry, self.binder)
         carried = RowOrder(f"({entry.timestamp_by})", order, ordered.is_sequence)
-        rows = f"{ordered.entry.relation} AS {alias_text(entry)}"
-        return f"(SELECT {columns_text(entry)}{row_item(carried)} FROM {rows})", carried
+        return _with_row(entry, ordered.entry.relation, carried), carried
 
     def _named(self, entry: Entry, parts: tuple[str, ...]) -> tuple[str, RowOrder] | None:
         """The same of a stream whose sequence is seen in the columns that it shows."""
         if entry.sequence_by is None:
             return None
         carried = RowOrder(f"({entry.timestamp_by})", (entry.sequence_by,), is_sequence=True)
-        read = f"(SELECT {columns_text(entry)}{row_item(carried)} FROM {name_text(parts)} AS {alias_text(entry)})"
+        read = _with_row(entry, name_text(parts), carried)
         return (read, carried) if self.binder.columns(f"SELECT {ROW} FROM {read}") is not None else None
 
     def read_bounded(self, relation: Relation, level: Level) -> None:
@@ -233,6 +232,11 @@ class LiveReads:
             return ""
         found = self._handed[block.span.start] = arrival.behind("")
         return row_item(found)
+
+
+def _with_row(entry: Entry, relation: str, carried: RowOrder) -> str:
+    """The rows of a relation under the columns of a definition, with the hidden one."""
+    return f"(SELECT {columns_text(entry)}{row_item(carried)} FROM {relation} AS {alias_text(entry)})"
 
 
 def row_item(carried: RowOrder) -> str:

@@ -146,19 +146,17 @@ def open_live(
     Raises:
         NotLiveError: there is no way.
     """
-    time = event_time(entry) if entry.timestamp_by else ""
     stands_in, left_out = histories.get(place_of(catalog, entry.name)) if histories else None, ""
     deletes = f"({entry.delete_when})" if entry.delete_when and entry.topic else None
     try:
         frame, order = _rows(spark, catalog, entry, run_live, {} if stands_in is not None else histories, within)
         if stands_in is not None:
             frame, order, left_out = stands_in(entry, _rows_alone(entry, frame, order), order)
+        time = event_time(entry) if entry.timestamp_by else order.time or "CAST(NULL AS TIMESTAMP)"
         if isinstance(frame, Followed):  # what is deleted shows nothing but its key
             time = f"IF({Followed.DELETED}, {frame.order.time}, {time})"
             deletes = f"{Followed.DELETED} OR ({entry.delete_when or 'false'})"
             frame = frame.frame
-        if not entry.timestamp_by:
-            time = order.time or "CAST(NULL AS TIMESTAMP)"
         if entry.sequence_by:
             order = RowOrder(None, (entry.sequence_by,), is_sequence=True)
         columns = [part_text(column.name) for column in entry.columns]

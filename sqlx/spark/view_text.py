@@ -62,13 +62,13 @@ def _within(text: str, namespace: tuple[str, ...], is_temporary: Callable[[str],
     """
     root, edits = scan(text), Edits(text)
     calls = [relation for relation in root.relations() if relation.kind == "function"]
-    names = [token for relation in root.read() if len(relation.parts) == 1 for token in _name(text, relation)]
+    names = [_name(text, relation) for relation in root.read() if len(relation.parts) == 1]
     for token in (*names, *(token for call in calls for token in _arguments(text, call))):
         if not is_temporary(token.name):
             edits.insert(token.start, _path(namespace[1:] if keeps_catalog else namespace))
     for relation in () if keeps_catalog else root.read():
         if len(relation.parts) == 2 and not {"/", ":"} & set(relation.parts[1]):
-            edits.insert(next(_name(text, relation)).start, _path(namespace[:1]))
+            edits.insert(_name(text, relation).start, _path(namespace[:1]))
     return edits.render()
 
 
@@ -76,10 +76,10 @@ def _path(parts: tuple[str, ...]) -> str:
     return "".join(f"{part_text(part)}." for part in parts)
 
 
-def _name(text: str, relation: Relation) -> Iterator[Token]:
-    """The name in a relation, which may stand inside the call of a window function."""
-    found = (token for token in tokenize_span(text, relation.body) if token.is_name and token.name == relation.parts[0])
-    yield from [next(found)]
+def _name(text: str, relation: Relation) -> Token:
+    """The first part of a relation's name, which may stand inside the call of a window function."""
+    first = relation.parts[0]
+    return next(token for token in tokenize_span(text, relation.body) if token.is_name and token.name == first)
 
 
 def _arguments(text: str, call: Relation) -> Iterator[Token]:
