@@ -19,8 +19,9 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 _LINE_WIDTH = 120
 _OWN_NAMES = re.compile(r"(, )?`__sqlx_\w+`\.(`\w+`)")
-#: Columns beside those of a versioned table, in a list of what could be meant.
-_OWN_COLUMNS = re.compile(r", (?:`\w+`\.)?`__(?:time|seq|deleted|arrival|pass|order\d+)`")
+#: What could be meant, in Spark's words.
+_SUGGESTED = re.compile(r" Did you mean one of the following\? \[([^]]*)\]\.")
+_OWN_COLUMN = re.compile(r"(?:.*\.)?`__\w+`|`__sqlx_\w+`\..*")
 
 
 @cache
@@ -152,6 +153,12 @@ class RunError(TemporalSqlError):
     """Something outside the statement failed: a file, a Java, a limit that was reached."""
 
 
+def _suggested(found: re.Match[str]) -> str:
+    """What Spark says could be meant, without columns that only we know of."""
+    names = [name for name in found[1].split(", ") if not _OWN_COLUMN.fullmatch(name)]
+    return f" Did you mean one of the following? [{', '.join(names)}]." if names else ""
+
+
 class RefusedBySpark(TemporalSqlError, AnalysisException):
     """Spark's analyzer refused a statement that sqlx had rewritten; the caret is in the text as it was written.
 
@@ -168,7 +175,7 @@ class RefusedBySpark(TemporalSqlError, AnalysisException):
         self.sqlstate = str(error.getSqlState() or "42000")
         message = str(error).split(f" SQLSTATE: {self.sqlstate}")[0].strip()
         shown = r"\1\2" if self.condition.startswith("AMBIGUOUS") else ""  # else one of several that could be meant
-        message = _OWN_COLUMNS.sub("", _OWN_NAMES.sub(shown, message)).removeprefix(f"[{self.condition}] ")
+        message = _OWN_NAMES.sub(shown, _SUGGESTED.sub(_suggested, message)).removeprefix(f"[{self.condition}] ")
         lines = [f"[{self.condition}] {message} SQLSTATE: {self.sqlstate}"]
         if span is not None:
             lines.append(caret_lines(text, *span))

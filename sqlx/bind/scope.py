@@ -171,7 +171,7 @@ def split_subqueries(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], list
 
 
 def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
-    """Dotted names in an expression that are columns: no functions, keywords, types, lambda variables, parameters."""
+    """Dotted names in an expression that are columns: no functions, keywords, types, aliases, lambda variables."""
     bound = {
         t.name.lower() for n, t in enumerate(tokens[:-1]) if t.is_name and tokens[n + 1].text == "->"
     } | _lambda_lists(tokens)
@@ -183,6 +183,7 @@ def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
             continue
         chain = [token]
         is_field = index > 0 and tokens[index - 1].text == "."  # xs[0].field, f(x).field
+        is_alias = index > 0 and tokens[index - 1].word == "AS"  # struct(x AS field)
         index += 1
         while index + 1 < len(tokens) and tokens[index].text == "." and tokens[index + 1].is_name:
             chain.append(tokens[index + 1])
@@ -194,6 +195,7 @@ def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
             called
             or keyword
             or is_field
+            or is_alias
             or (literal and keyword)
             or token.name.lower() in bound
             or _is_named_argument(tokens, index)

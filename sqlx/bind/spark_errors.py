@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from sqlx.bind.binder import Binder
 from sqlx.errors import BindError, RefusedBySpark, TemporalParseError, TemporalSqlError, shows_own_names
@@ -16,12 +16,19 @@ from sqlx.sql.tokens import LexicalError, Span, Token, tokenize
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
-def refused(binder: Binder, text: str, edits: Edits | None) -> Exception:
-    """The engine's error; about a text that was rewritten by ``edits`` with a caret in the text as it was written."""
+def refused(binder: Binder, text: str, sql: str, edits: Edits | None = None) -> Exception:
+    """The engine's error about a query that was made of a text, with a caret in the text as it was written.
+
+    Args:
+        binder: who asked the engine.
+        text: the text.
+        sql: the query.
+        edits: what the text was rewritten by, if it was.
+    """
     error = binder.refusal()
-    if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError) or edits is None:
+    if not isinstance(error, PySparkException) or isinstance(error, TemporalSqlError):
         return error or AssertionError("refused without a reason")
-    return RefusedBySpark(error, text, _origin(error, edits, text))
+    return RefusedBySpark(error, text, _origin(error, text, sql, edits))
 
 
 def refused_in(error: Exception, text: str, span: Span) -> Exception:
@@ -102,6 +109,17 @@ def of_rewritten(error: PySparkException, text: str) -> PySparkException:
     return RefusedBySpark(error, text, _where_written(error, text)) if is_shown else without_own_names(error, text)
 
 
+def of_analysed(error: AnalysisException, text: str, sql: str) -> RefusedBySpark:
+    """What Spark's analyzer says about the text that a statement was rewritten to, with a caret where it was written.
+
+    Args:
+        error: what it said.
+        text: the statement.
+        sql: what it was rewritten to.
+    """
+    return RefusedBySpark(error, text, _origin(error, text, sql, None))
+
+
 def without_own_names(error: PySparkException, text: str) -> PySparkException:
     """An error that names what the user never wrote, without it."""
     is_shown = not isinstance(error, TemporalSqlError) and shows_own_names(str(error))
@@ -136,16 +154,28 @@ def _at_place(error: PySparkException, text: str) -> int | None:
     return sum(len(line) + 1 for line in before) + int(place[2])
 
 
-def _origin(error: PySparkException, edits: Edits, text: str) -> tuple[int, int] | None:
-    """Where the refused fragment is in the text; by its offset where the text holds it more than once."""
+def _origin(error: PySparkException, text: str, sql: str, edits: Edits | None) -> tuple[int, int] | None:
+    """Where what Spark pointed to in a query is in the text that the query was made of."""
     contexts, length = error.getQueryContext(), len(text)
     if not contexts:
         return _where_written(error, text)
-    place = _only_place(contexts[0].fragment(), text, Span(0, length))
-    if place is not None:
-        return place
-    first = edits.origin(contexts[0].startIndex())
+    fragment, start = contexts[0].fragment(), contexts[0].startIndex()
+    places = _places(fragment, text)
+    if places:
+        at = max(places, key=lambda place: _same_end(text[:place], sql[:start]))
+        return at, at + len(fragment)
+    if edits is None:
+        return None
+    first = edits.origin(start)
     return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, length))
+
+
+def _places(fragment: str, text: str) -> list[int]:
+    """Where a text holds what Spark pointed to, as words of its own."""
+    tokens = tokenize(text)
+    ends = {token.end for token in tokens}
+    begins = (token.start for token in tokens if fragment and text.startswith(fragment, token.start))
+    return [begin for begin in begins if begin + len(fragment) in ends]
 
 
 def _only_place(fragment: str, text: str, span: Span) -> tuple[int, int] | None:

@@ -81,7 +81,7 @@ class Context:
         """The columns of a query made of the text; an error of the engine where it is refused."""
         columns = self.binder.columns(sql)
         if columns is None:
-            raise refused(self.binder, self.text, self.edits if self.nodes else None)
+            raise refused(self.binder, self.text, sql, self.edits if self.nodes else None)
         return columns
 
     def bound(self, sql: str, relation: Relation | None) -> tuple[Column, ...]:
@@ -93,7 +93,7 @@ class Context:
             name = relation.parts[0]
             raise UnsupportedError("UNSUPPORTED.RECURSIVE", self.text, relation.body.pair, name=name)
         check_relation(self.binder, self.text, relation, self.edits.render(relation.body))
-        raise refused(self.binder, self.text, None)
+        raise refused(self.binder, self.text, sql)
 
     def reads(self, sql: str) -> tuple[tuple[str, PlanNode], ...]:
         """The nodes that a query reads."""

@@ -173,7 +173,7 @@ class DeduplicateBuilder:
     def _columns(self, sql: str) -> tuple[Column, ...]:
         columns = self.binder.columns(sql)
         if columns is None:
-            raise refused(self.binder, self.text, None)
+            raise refused(self.binder, self.text, sql)
         return columns
 
     def _config(self, payload: tuple[str, ...]) -> DeduplicateConfig:

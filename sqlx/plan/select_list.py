@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -179,7 +180,7 @@ class Replacer:
         number = texts.index(own) if own in texts else len(self.calls)
         if number == len(self.calls):
             self.calls.append(call)
-        shown = call.span.of(self.text).replace("*", "1")
+        shown = _ALL_ROWS.sub("(1)", call.span.of(self.text))
         return Replaced(call.span, f"__a{number}", "aggregate", number, shown)
 
     def _key(self, tokens: tuple[Token, ...], at: int) -> Replaced | None:
@@ -213,7 +214,7 @@ class Replacer:
             return Replaced(span, "(__we - INTERVAL 1 MICROSECOND)", "window", shown="window_time(window)")
         names = {grouping.window.column, (grouping.window_alias or grouping.window.column).lower()}
         names |= set() if "window" in self._columns else {"window"}  # whichever function made it: a query has one
-        if name in names and (at + 1 == len(tokens) or tokens[at + 1].text != "("):
+        if name and name in names and (at + 1 == len(tokens) or tokens[at + 1].text != "("):  # TUMBLE's has none
             return self._bounds(tokens, at, at + 1)
         self._check_call(name, tokens, at)
         return None
@@ -241,6 +242,7 @@ class Replacer:
         return Replaced(Span(tokens[at].start, tokens[end - 1].end), struct, "window", shown=shown)
 
 
+_ALL_ROWS = re.compile(r"\(\s*\*\s*\)")
 _BOUNDS = {"start": "__ws", "end": "__we"}
 
 

@@ -424,15 +424,26 @@ def _check_grouped(group: Grouped, tokens: tuple, pieces: list[Replaced]) -> Non
     aliases = {r.visible_name.lower() for i in group.block.items for r in [i.relation] if r.visible_name}
     covered = [piece.span for piece in pieces]
     outside = tuple(t for t in tokens if not any(s.start <= t.start < s.end for s in covered))
-    star = next((t for t in outside if t.text == "*" and (outside[0] is t or outside[-1] is t)), None)
-    if star is not None:
-        stars = Span(outside[0].start, star.end)
+    stars = _all_columns(tokens, outside)
+    if stars is not None:
         raise BindError("AGGREGATE.STAR", group.context.text, stars.pair, found=stars.of(group.context.text))
     for chain in name_chains(outside):
         is_column = chain[0].name.lower() in names or (len(chain) > 1 and chain[0].name.lower() in aliases)
         if is_column:
             shown, span = ".".join(t.name for t in chain), (chain[0].start, chain[-1].end)
             raise BindError("AGGREGATE.NOT_GROUPED", group.context.text, span, column=shown)
+
+
+def _all_columns(tokens: tuple[Token, ...], outside: tuple[Token, ...]) -> Span | None:
+    """Where `*` or `s.*` stands for all columns: it is after no operand, as the sign between two factors is."""
+    for at, token in enumerate(tokens):
+        before = tokens[at - 1].text if at else "("
+        if token.text == "*" and token in outside and before in (".", "(", ","):
+            begin = at
+            while begin > 1 and tokens[begin - 1].text == ".":
+                begin -= 2
+            return Span(tokens[begin].start, token.end)
+    return None
 
 
 # the node
@@ -702,23 +713,30 @@ def _spark_block(context: Context, block: Block, tail: QueryTail) -> None:
     check_emission(context, block, tail, grouping)
     if grouping is not None and grouping.window is not None and grouping.window.column == "session_window":
         _name_sessions(context, block, tail)
-    if grouping is not None and grouping.window is not None and tail.emit is not None and tail.emit.kind == "final":
-        context.live.hand_on_finals(block, _bounded_finals(context.text, grouping, grouping.window))
+    carried = None if grouping is None else _bounded_finals(context.text, block, grouping)
+    if carried is not None and tail.emit is not None and tail.emit.kind == "final":
+        context.live.hand_on_finals(block, carried)
     if not groups(context.text, block, tail):
         check_every(context, block, tail)
     for span in tail.ours:
         context.edits.replace(span, "")
 
 
-def _bounded_finals(text: str, grouping: Grouping, window: WindowCall) -> RowOrder:
-    """What final results carry along: the time of their newest row, and the order in which they come live.
+def _bounded_finals(text: str, block: Block, grouping: Grouping) -> RowOrder | None:
+    """What final results of windows carry along: the time of their newest row, and the order in which they come live.
 
     Source: semantics.md 13.4, B13.
     """
-    call = window.span.of(text)
+    windows, call = block.items[0].relation.windows, grouping.window
+    if call is not None:
+        end, start = f"{call.span.of(text)}.end", f"{call.span.of(text)}.start"
+    elif windows is not None:  # TUMBLE and its kin, whose rows name the bounds
+        call, end, start = windows.call, "max(window_end)", "max(window_start)"
+    else:
+        return None
     keys = [text[key[0].start : key[-1].end] for key in grouping.keys]
-    order = ", ".join(f"'p{n}', {part}" for n, part in enumerate((f"{call}.end", f"{call}.start", *keys)))
-    return RowOrder(f"max({window.time.of(text)})", (f"named_struct({order})",), is_sequence=True)
+    order = ", ".join(f"'p{n}', {part}" for n, part in enumerate((end, start, *keys)))
+    return RowOrder(f"max({call.time.of(text)})", (f"named_struct({order})",), is_sequence=True)
 
 
 def _name_sessions(context: Context, block: Block, tail: QueryTail) -> None:

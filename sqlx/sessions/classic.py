@@ -6,15 +6,17 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import udtf
+from sqlx.bind.spark_errors import of_analysed
 from sqlx.connectors.jars import CONF, connector_conf
 from sqlx.sessions import class_archive
 from sqlx.sessions.defaults import DEFAULTS
@@ -191,17 +193,25 @@ def _sql_of(spark: SparkSession, value: Any) -> str:
 
 
 def _telling(run: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-    """Let our own errors reach Python callers as what they are, not as Spark's AnalysisException around their text."""
+    """Let errors reach Python callers as they were raised, and of the statement that was written.
 
-    def sql(*args: Any, **kwargs: Any) -> DataFrame:
+    Ours come back from Java as Spark's around their text; the analyzer's are about what a statement was rewritten to.
+    """
+
+    def sql(sqlQuery: str, *args: Any, **kwargs: Any) -> DataFrame:
+        last = FrontEnd.rewritten[-1] if FrontEnd.rewritten else None
         try:
-            return run(*args, **kwargs)
+            return run(sqlQuery, *args, **kwargs)
         except PySparkException as error:
-            text = str(error)  # callbacks may run in threads of their own: the message says which error is whose
-            ours = next((sent for sent in tuple(FrontEnd.sent)[::-1] if str(sent) in text), None)
-            if ours is None:
+            message = str(error)  # callbacks may run in threads of their own: the message says which error is whose
+            ours = next((sent for sent in tuple(FrontEnd.sent)[::-1] if str(sent) in message), None)
+            if ours is not None:
+                raise ours from None
+            since = takewhile(lambda one: one is not last, tuple(FrontEnd.rewritten)[::-1])
+            read = next((sql for text, sql in since if text == sqlQuery != sql), None)
+            if read is None or not isinstance(error, AnalysisException):
                 raise
-            raise ours from None
+            raise of_analysed(error, sqlQuery, read) from None
 
     sql.__doc__ = run.__doc__
     return sql

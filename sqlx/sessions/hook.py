@@ -215,6 +215,7 @@ class SparkParserHook:
             return rewritten.body
         if rewritten.sql is None:
             return self._session.emptyDataFrame().queryExecution().logical()
+        FrontEnd.rewritten.append((text, rewritten.sql))
         try:
             return self._delegate.parsePlan(rewritten.sql)
         except PySparkException as error:
@@ -307,9 +308,11 @@ class FrontEnd:
 
     Attributes:
         sent: our errors that were sent to Java last; Python callers get theirs back instead of its Java form.
+        rewritten: statements that became others last, and these; what Spark's analyzer says of them is told of those.
     """
 
     sent: ClassVar[deque[TemporalSqlError]] = deque(maxlen=64)
+    rewritten: ClassVar[deque[tuple[str, str]]] = deque(maxlen=64)
     extensions: ExtensionsFunction
 
     def __init__(self, spark_context: Any) -> None:

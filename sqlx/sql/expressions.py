@@ -127,7 +127,8 @@ def _step(cursor: Cursor) -> None:
 def _is_aggregate(cursor: Cursor) -> bool:
     token, before = cursor.peek(), cursor.tokens[cursor.index - 1] if cursor.index else None
     is_call = token is not None and token.is_name and cursor.symbol(1) == "("
-    return is_call and (before is None or before.text != ".") and token is not None and token.name.lower() in AGGREGATES
+    is_other = before is not None and (before.text == "." or before.word in ("LIKE", "ILIKE"))  # LIKE ANY (…)
+    return is_call and not is_other and token is not None and token.name.lower() in AGGREGATES
 
 
 def _call(cursor: Cursor) -> AggregateCall:

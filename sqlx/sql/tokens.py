@@ -20,6 +20,8 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
 _WORD = re.compile(r"[^\W\d]\w*|\d+[^\W\d]\w*")
+#: A number that is made of the characters of a word: 10L, 2BD, 1e9. Spark reads no name there.
+_NUMBER = re.compile(r"\d+(?:[LSY]|(?:E\d+)?(?:F|D|BD)?)", re.IGNORECASE)
 _PIECE = re.compile(r"\S+")
 _NAMES = ("word", "quoted")
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.NATIONAL_STRING})
@@ -111,7 +113,7 @@ class LexicalError(ValueError):
 
 def _kind(token_type: TokenType, text: str) -> str:
     if _WORD.fullmatch(text):
-        return "word"
+        return "number" if _NUMBER.fullmatch(text) else "word"
     if token_type in _STRINGS or text[0] in "'\"" or (text[-1] in "'\"" and len(text) > 1):
         return "string"
     if text[0] == "`":

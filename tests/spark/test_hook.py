@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
 
-from sqlx.errors import BindError, TemporalSqlError
+from sqlx.errors import BindError, RefusedBySpark, TemporalSqlError
 from sqlx.sessions.statements import SessionStatements
 from tests.harness.releases import since
 
@@ -103,6 +103,38 @@ def test_what_is_wrong_in_a_subquery_on_the_right_has_a_caret(spark, inner, name
     assert line[at:].startswith(named)
     assert carets.count("^") == len(named)
     assert "__" not in str(refused.value)
+
+
+_TUMBLE = (
+    "SELECT window_start FROM TABLE(TUMBLE(TABLE hook_orders, DESCRIPTOR({}), INTERVAL 1 HOUR)) GROUP BY window_start"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "named"),
+    [
+        ("SELECT sum(b) FROM hook_orders GROUP BY sliding_window(ts, INTERVAL 1 HOUR)", "b)", "b"),
+        ("SELECT sum(id) AS b FROM hook_orders GROUP BY sliding_window(ts, INTERVAL 1 HOUR) HAVING bb > 1", "bb", "bb"),
+        ("SELECT nosuch, id FROM hook_orders DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k) ON TIME ts", "nosuch", "nosuch"),
+        ("SELECT id FROM (SELECT nosuch, id FROM hook_orders) DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (id) ON TIME id",
+         "nosuch", "nosuch"),
+        ("SELECT k AS nosuch1, max(nosuch) FROM hook_orders GROUP BY k, window(ts, '1 hour') EMIT FINAL",
+         "nosuch)", "nosuch"),
+        (_TUMBLE.format("nosuch"), "nosuch", "nosuch"),
+    ],
+)  # fmt: skip
+def test_what_spark_refuses_has_a_caret_where_it_was_written(spark, text, at, named):
+    with pytest.raises(RefusedBySpark) as refused:
+        spark.sql(text)
+    start = text.index(at)
+    assert refused.value.span == (start, start + len(named))
+    assert "__" not in str(refused.value)
+
+
+def test_what_spark_refuses_of_plain_text_stays_as_it_was(spark):
+    with pytest.raises(AnalysisException) as refused:
+        spark.sql("SELECT nosuch FROM hook_orders GROUP BY window(ts, '1 hour')")
+    assert not isinstance(refused.value, TemporalSqlError)
 
 
 def test_a_query_that_spark_refuses_inside_ours_keeps_sparks_condition(spark):

@@ -38,6 +38,8 @@ def found(text: str, *left: RelationScope) -> list[str]:
         ("extract(DAY FROM id)", ["left o.id"]),
         ("id NULLS FIRST", ["left o.id"]),
         ("transform(s, id -> id + 1)", ["left o.s"]),
+        ("struct(id AS k).k", ["left o.id"]),
+        ("id * 10L + 1e3 - 2BD", ["left o.id"]),
         ("aggregate(s, 0, (acc, y) -> acc + y)", ["left o.s"]),
         ("f(a => id)", ["left o.id"]),
         ("id::bigint", ["left o.id"]),
