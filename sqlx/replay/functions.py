@@ -274,6 +274,7 @@ class ReplayedSpark(Spark):
             **SparkParser.PIPE_SYNTAX_TRANSFORM_PARSERS,
             "DROP": lambda self, query: self._dropped(query),
             "SELECT": lambda self, query: self._selected(query),
+            "SET": lambda self, query: self._set(query),
         }
 
         _is_lateral = False
@@ -301,6 +302,20 @@ class ReplayedSpark(Spark):
             """``|> DROP a, b``, which sqlglot does not read: the query without these columns."""
             self._advance()
             return self._without(query, self._parse_csv(self._parse_column))
+
+        def _set(self, query: exp.Select) -> exp.Select:
+            """``|> SET a = e``, which sqlglot does not read: the query with other values in these columns."""
+            self._advance()
+            values = self._parse_csv(self._parse_set_value)
+            query.select(exp.Star(replace=values), append=False, copy=False)
+            return self._build_pipe_cte(query, [exp.Star()])
+
+        def _parse_set_value(self) -> exp.Expr:
+            column, is_set = self._parse_column(), self._match(TokenType.EQ)
+            value = self._parse_assignment() if is_set else None
+            if column is None or value is None:
+                self.raise_error("Expected column = expression")
+            return exp.alias_(value or exp.Null(), column.name if column else "")
 
         def _selected(self, query: exp.Select) -> exp.Select:
             """``|> SELECT * EXCEPT (a, b)`` is the same; sqlglot makes a subquery of it, which hides what has names."""
