@@ -162,13 +162,11 @@ def rewrite(
 ) -> None:
     """Put the result in place."""
     edits, tail = group.context.edits, group.tail
-    for item, pieces in zip(group.items, selected, strict=True):
+    for item, pieces, name in zip(group.items, selected, _names(group, selected), strict=True):
         for piece in pieces:
             edits.replace(piece.span, piece.sql)
-        if item.alias is None and pieces and pieces[0].span == item.span:
-            edits.insert(item.span.end, alias_text(pieces[0].shown))
-        elif item.alias is None:
-            edits.insert(item.span.end, alias_text(shown_name(group.context.text, item)))
+        if item.alias is None:
+            edits.insert(item.span.end, alias_text(name))
     for piece in having:
         edits.replace(piece.span, piece.sql)
     where = f" WHERE {edits.render(tail.having)}" if tail.having is not None else ""
@@ -179,6 +177,25 @@ def rewrite(
         carried = _carried(group, node)
         of_stream = group.context.live.hand_on_result(group.block, group.arrival) if carried is None else ""
         edits.insert(group.block.select.end, of_stream if carried is None else row_item(carried))
+
+
+def _names(group: Grouped, selected: list[list[Replaced]]) -> list[str]:
+    """What items without an alias are called: as written, but for what Spark calculates and can be asked about."""
+    context, found = group.context, list(zip(group.items, selected, strict=True))
+    names = [p[0].shown if p and p[0].span == item.span else shown_name(context.text, item) for item, p in found]
+    asked = [
+        number
+        for number, (item, pieces) in enumerate(found)
+        if item.alias is None and not is_chain(normal(item.tokens)) and all(p.kind != "window" for p in pieces)
+    ]
+    if not asked or not context.binder.carries_row_order:
+        return names
+    items = ", ".join(context.edits.render(group.items[number].span) for number in asked)
+    keys = ", ".join(context.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys)
+    grouped = f" GROUP BY {keys}" if keys else ""
+    columns = context.binder.columns(f"{group.prefix}SELECT {items} FROM {group.from_text}{grouped}") or ()
+    given = dict(zip(asked, columns, strict=True)) if len(columns) == len(asked) else {}
+    return [given[number].name if number in given else name for number, name in enumerate(names)]
 
 
 def _carried(group: Grouped, node: Aggregation | TableAggregation) -> RowOrder | None:

@@ -289,3 +289,17 @@ def test_updates_that_wait_show_the_window_itself(spark: SparkSession, tmp_path:
     wanted = [(c.row["k"], c.row["w"]["start"], c.row["n"], c.op) for c in changes]
     assert shown(found) == shown(wanted)
     assert wanted
+
+
+def test_columns_are_called_alike_in_batch_and_live(spark: SparkSession, tmp_path: Path) -> None:
+    Files(spark, tmp_path, "lw_named").write(rows(1, 0, 0))
+    queries = (
+        "count(*) * 2, COUNT(*), Sum( v ), -max(v), 'x', k, s.K, upper(k), 1 FROM {} s"
+        " GROUP BY k, window(ts, '1 hour') EMIT FINAL",
+        "window.start, window, max(v) + 1, sum(v) FILTER (WHERE v > 1), first(v) IGNORE NULLS FROM {} s"
+        " GROUP BY window(ts, '1 hour') EMIT FINAL",
+        "k, max(v) IS NULL, CASE WHEN max(v) > 1 THEN 1 END FROM {} GROUP BY k",
+    )
+    for query in queries:
+        bounded, live = (spark.sql(f"SELECT {query.format(name)}").columns for name in ("lw_named", "STREAM lw_named"))
+        assert [name for name in live if name != "_change_type"] == bounded
