@@ -89,6 +89,8 @@ class Grouping:
         window: the call that makes the windows, or None.
         window_alias: what the select list may call the window besides its column.
         bounds: names of window columns that a relation brings along (window_start …), with their SQL.
+        grouped_bounds: those of them that it groups by.
+        relation: the lower-case name of that relation.
     """
 
     keys: list[tuple[Token, ...]] = field(default_factory=list)
@@ -96,6 +98,8 @@ class Grouping:
     window: WindowCall | None = None
     window_alias: str | None = None
     bounds: dict[str, str] = field(default_factory=dict)
+    grouped_bounds: set[str] = field(default_factory=set)
+    relation: str = ""
 
 
 @dataclass
@@ -200,9 +204,9 @@ class Replacer:
         if at and tokens[at - 1].text == ".":
             return None
         name = token.name.lower() if token.is_name else ""
-        if name in grouping.bounds and (at + 1 == len(tokens) or tokens[at + 1].text not in (".", "(")):
-            sql = grouping.bounds[name]
-            return Replaced(Span(token.start, token.end), sql, "window", shown=name)
+        bound = self._bound(tokens, at)
+        if bound is not None:
+            return bound
         if grouping.window is None:
             self._check_call(name, tokens, at)
             return None
@@ -218,6 +222,15 @@ class Replacer:
             return self._bounds(tokens, at, at + 1)
         self._check_call(name, tokens, at)
         return None
+
+    def _bound(self, tokens: tuple[Token, ...], at: int) -> Replaced | None:
+        """A window column that the relation brings along, by its name alone or after that of the relation."""
+        is_qualified = at + 2 < len(tokens) and tokens[at + 1].text == "." and tokens[at].is_name
+        last = at + 2 if is_qualified and tokens[at].name.lower() == self.grouping.relation else at
+        name, after = tokens[last].name.lower(), tokens[last + 1].text if last + 1 < len(tokens) else ""
+        if not tokens[last].is_name or name not in self.grouping.bounds or after in (".", "("):
+            return None
+        return Replaced(Span(tokens[at].start, tokens[last].end), self.grouping.bounds[name], "window", shown=name)
 
     def _check_call(self, name: str, tokens: tuple[Token, ...], at: int) -> None:
         """Refuse `session_window.start` where there is no such window."""

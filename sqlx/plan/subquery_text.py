@@ -10,7 +10,7 @@ from sqlx.bind.scope import RelationScope
 from sqlx.errors import TemporalParseError, UnsupportedError
 from sqlx.sql.edits import Edits
 from sqlx.sql.structure import Block, FromItem, Join, Level
-from sqlx.sql.tokens import CLAUSE_PAIRS, Span, tokenize
+from sqlx.sql.tokens import CLAUSE_PAIRS, Span, Token, tokenize
 
 
 def is_query(text: str) -> bool:
@@ -76,11 +76,21 @@ def check_leftovers(text: str, edits: Edits) -> None:
     Raises:
         TemporalParseError: there is one.
     """
-    for token, following in pairwise(tokenize(text)):
+    tokens = tokenize(text)
+    for at, (token, following) in enumerate(pairwise(tokens)):
         pair = (token.word, following.word)
-        if pair in CLAUSE_PAIRS - {("AS", "OF")} and not edits.covers(token.start):
+        if pair in CLAUSE_PAIRS - {("AS", "OF")} and not edits.covers(token.start) and not _is_name(tokens, at):
             span = (token.start, following.end)
             raise TemporalParseError("PARSE.CLAUSE_PLACE", text, span, clause=" ".join(pair))
+
+
+def _is_name(tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether two words that look like a clause are a name: `t.known AS k`, `known AS k`, `WITH reason AS (…)`."""
+    before, after = tokens[at - 1].text if at else "", [token.word or token.text for token in tokens[at + 2 : at + 4]]
+    pair = (tokens[at].word, tokens[at + 1].word)
+    is_known = pair == ("KNOWN", "AS") and after[:1] != ["OF"]
+    is_cte = pair == ("WITH", "REASON") and (after == ["AS", "("] or after[:1] == ["("])
+    return before == "." or is_known or is_cte
 
 
 def merge_using(text: str, item: FromItem, left: tuple[RelationScope, ...], stop: int) -> tuple[RelationScope, ...]:

@@ -299,7 +299,8 @@ def _meant(
 def _add(text: str, grouping: Grouping, tokens: tuple[Token, ...], alias: Token | None) -> None:
     alone = tokens[-1].name.lower() if tokens[-1].is_name else ""
     if alone in grouping.bounds and len(tokens) in (1, 3):
-        return  # window_start, window_end: the relation's windows
+        grouping.grouped_bounds.add(alone)  # window_start, window_end: the relation's windows
+        return
     call = _window(text, tokens)
     if call is None:
         if normal(tokens) not in [normal(key) for key in grouping.keys]:
@@ -424,8 +425,8 @@ def _read(context: Context, block: Block, tail: QueryTail, from_text: str, arriv
     grouping = read_grouping(text, tail.group, items, names | bounds.keys(), bounds)
     if windows is not None:
         check_partition(text, windows, grouping.keys)
-        check_bounds(text, windows, [span.of(text) for span in tail.group])
-        grouping.window = windows.call
+        check_bounds(text, windows, grouping.grouped_bounds)
+        grouping.window, grouping.relation = windows.call, (block.items[0].relation.visible_name or "").lower()
     return Grouped(
         context, block, tail, from_text, prefix, arrival, columns, items, grouping, Replacer(text, grouping, names)
     )

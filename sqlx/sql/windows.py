@@ -15,6 +15,8 @@ from sqlx.sql.tokens import Span, Token, quoted, tokenize
 from udtf.operators.window_aggregate.config import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from sqlx.sql.structure import Relation
 
 
@@ -263,14 +265,13 @@ def _sessions(text: str, relation: WindowRelation, time: str) -> str:
     return f"(SELECT * EXCEPT (__b, __n), {bounds} FROM ({rows}))"
 
 
-def check_bounds(text: str, relation: WindowRelation, grouped: list[str]) -> None:
+def check_bounds(text: str, relation: WindowRelation, grouped: Set[str]) -> None:
     """Live, the groups are those of the windows: both bounds are grouped by.
 
     Raises:
         BindError: one is not.
     """
-    names = {expression.lower().split(".")[-1].strip("` ") for expression in grouped}
-    if not {"window_start", "window_end"} <= names:
+    if not {"window_start", "window_end"} <= grouped:
         span = relation.call.span.pair
         raise BindError("WINDOW.RELATION_UNGROUPED", text, span, name=relation.name.upper())
 

@@ -295,3 +295,19 @@ def test_what_is_calculated_of_two_values_is_calculated_of_many(item: str, shown
     )
     (change,) = driver.push([("s", {"k": "a", "i": 7, "ts": 1})])
     assert change.row == {"x": shown}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT s.k, t.known AS q FROM s JOIN t AS OF s.ts ON s.k = t.k",
+        "SELECT k, known AS q FROM s DEDUPLICATE WITHIN INTERVAL 1 SECOND BY (k)",
+        "WITH reason AS (SELECT * FROM s) SELECT k FROM reason DEDUPLICATE WITHIN INTERVAL 1 SECOND BY (k)",
+        "WITH reason (a, b, c) AS (SELECT * FROM s) SELECT a FROM reason DEDUPLICATE WITHIN INTERVAL 1 SECOND BY (a)",
+    ],
+)
+def test_names_that_begin_a_clause_elsewhere_are_names(query: str) -> None:
+    ReplayDriver(
+        "CREATE STREAM s (k STRING, known INT, ts TIMESTAMP) TIMESTAMP BY ts;"
+        "CREATE VERSIONED TABLE t (k STRING, known INT, at TIMESTAMP) KEYS (k) TIMESTAMP BY at;" + query
+    )
