@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, QueryContextType
 
 from sqlx.bind.binder import Binder
 from sqlx.errors import BindError, RefusedBySpark, TemporalParseError, TemporalSqlError, shows_own_names
@@ -156,7 +156,7 @@ def _at_place(error: PySparkException, text: str) -> int | None:
 
 def _origin(error: PySparkException, text: str, sql: str, edits: Edits | None) -> tuple[int, int] | None:
     """Where what Spark pointed to in a query is in the text that the query was made of."""
-    contexts, length = error.getQueryContext(), len(text)
+    contexts = [one for one in error.getQueryContext() if one.contextType() is QueryContextType.SQL]
     if not contexts:
         return _where_written(error, text)
     fragment, start = contexts[0].fragment(), contexts[0].startIndex()
@@ -167,7 +167,7 @@ def _origin(error: PySparkException, text: str, sql: str, edits: Edits | None) -
     if edits is None:
         return None
     first = edits.origin(start)
-    return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, length))
+    return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, len(text)))
 
 
 def _places(fragment: str, text: str) -> list[int]:

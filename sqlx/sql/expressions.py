@@ -127,9 +127,11 @@ def _step(cursor: Cursor) -> None:
 
 def _is_aggregate(cursor: Cursor) -> bool:
     token, before = cursor.peek(), cursor.tokens[cursor.index - 1] if cursor.index else None
-    is_call = token is not None and token.is_name and cursor.symbol(1) == "("
-    is_other = before is not None and (before.text == "." or before.word in ("LIKE", "ILIKE"))  # LIKE ANY (…)
-    return is_call and not is_other and token is not None and token.name.lower() in AGGREGATES
+    if token is None or not token.is_name or cursor.symbol(1) != "(" or token.name.lower() not in AGGREGATES:
+        return False
+    is_field = before is not None and before.text == "."
+    is_pattern = before is not None and before.word in ("LIKE", "ILIKE") and token.word in ("ANY", "SOME")
+    return not is_field and not is_pattern
 
 
 def _call(cursor: Cursor) -> AggregateCall:

@@ -77,6 +77,11 @@ def rewritten(text: str) -> list[str]:
         ("upper(k) AS kk, count(*)", "kk", ["__k0", "__a0"]),
         ("upper(k) AS kk, count(*)", "1", ["__k0", "__a0"]),
         ("v + 1 AS k, k", "k", ["v + 1", "__k0"]),
+        (
+            "k LIKE ANY ('a', max(v)), k LIKE max(v), any(v)",
+            "k",
+            ["__k0 LIKE ANY ('a', __a0)", "__k0 LIKE __a0", "__a1"],
+        ),
     ],
 )
 def test_expressions_over_groups(select: str, group: str, expected: list[str]) -> None:
