@@ -87,14 +87,17 @@ def _where_written(error: PySparkException, text: str) -> tuple[int, int] | None
     word = _word(error)
     _, _, read = str(error).partition("== SQL ==\n")
     at = _at_place(error, read)
-    token = None if word is None or at is None else closest(text, tokenize(text), word, read[:at])
-    return None if token is None else (token.start, token.end)
+    return None if word is None or at is None else closest(text, word, read[:at])
 
 
-def closest(text: str, tokens: tuple[Token, ...], word: str, before: str) -> Token | None:
-    """Of the same words in a text the one before which stands most of what stood before it where it was refused."""
-    same = [token for token in tokens if token.text == word]
-    return max(same, key=lambda token: _same_end(text[: token.start], before), default=None)
+def closest(text: str, words: str, before: str) -> tuple[int, int] | None:
+    """Of the same words in a text those before which stands most of what stood before them where they were refused."""
+    tokens = tokenize(text)
+    ends = {token.end for token in tokens}
+    begins = (token.start for token in tokens if words and text.startswith(words, token.start))
+    places = [begin for begin in begins if begin + len(words) in ends]
+    at = max(places, key=lambda place: _same_end(text[:place], before), default=None)
+    return None if at is None else (at, at + len(words))
 
 
 def _same_end(one: str, other: str) -> int:
@@ -160,22 +163,11 @@ def _origin(error: PySparkException, text: str, sql: str, edits: Edits | None) -
     if not contexts:
         return _where_written(error, text)
     fragment, start = contexts[0].fragment(), contexts[0].startIndex()
-    places = _places(fragment, text)
-    if places:
-        at = max(places, key=lambda place: _same_end(text[:place], sql[:start]))
-        return at, at + len(fragment)
-    if edits is None:
-        return None
+    place = closest(text, fragment, sql[:start])
+    if place is not None or edits is None:
+        return place
     first = edits.origin(start)
     return first, max(first + 1, min(edits.origin(contexts[0].stopIndex()) + 1, len(text)))
-
-
-def _places(fragment: str, text: str) -> list[int]:
-    """Where a text holds what Spark pointed to, as words of its own."""
-    tokens = tokenize(text)
-    ends = {token.end for token in tokens}
-    begins = (token.start for token in tokens if fragment and text.startswith(fragment, token.start))
-    return [begin for begin in begins if begin + len(fragment) in ends]
 
 
 def _only_place(fragment: str, text: str, span: Span) -> tuple[int, int] | None:

@@ -38,6 +38,7 @@ from sqlx.sql.expressions import (
     is_chain,
     normal,
     result_type,
+    span_of,
 )
 from sqlx.sql.structure import Block, QueryTail, WindowCall
 from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
@@ -115,7 +116,7 @@ def _key_places(group: Grouped, selected: list[list[Replaced]]) -> tuple[tuple[i
 def _labels(group: Grouped) -> tuple[str, ...]:
     """What messages call the columns of `_key_places`."""
     text, window = group.context.text, group.grouping.window
-    labels = [Span(key[0].start, key[-1].end).of(text) for key in group.grouping.keys]
+    labels = [span_of(key).of(text) for key in group.grouping.keys]
     if window is not None:
         labels.append("window_end" if group.grouping.bounds else window.span.of(text))
     return tuple(labels)
@@ -191,7 +192,7 @@ def _names(group: Grouped, selected: list[list[Replaced]]) -> list[str]:
     if not asked or not context.binder.carries_row_order:
         return names
     items = ", ".join(context.edits.render(group.items[number].span) for number in asked)
-    keys = ", ".join(context.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys)
+    keys = ", ".join(context.edits.render(span_of(key)) for key in group.grouping.keys)
     grouped = f" GROUP BY {keys}" if keys else ""
     columns = context.binder.columns(f"{group.prefix}SELECT {items} FROM {group.from_text}{grouped}") or ()
     given = dict(zip(asked, columns, strict=True)) if len(columns) == len(asked) else {}
@@ -330,7 +331,7 @@ def check_key_types(text: str, grouping: Grouping, types: Mapping[str, str]) -> 
         BindError: one cannot.
     """
     for number, key in enumerate(grouping.keys):
-        span, kind = Span(key[0].start, key[-1].end), types[f"__k{number}"]
+        span, kind = span_of(key), types[f"__k{number}"]
         if not is_key(kind):
             raise BindError("AGGREGATE.KEY_TYPE", text, span.pair, key=span.of(text), type=kind.upper())
         check_collation(text, span.pair, span.of(text), kind)
@@ -470,7 +471,7 @@ def _all_columns(tokens: tuple[Token, ...], outside: tuple[Token, ...]) -> Span 
 def _node(group: Grouped, bounds: tuple[str, ...]) -> Aggregation | TableAggregation:
     context, calls = group.context, group.replacer.calls
     is_table = group.block.span.start in context.tables.shown
-    keys = [context.edits.render(Span(key[0].start, key[-1].end)) for key in group.grouping.keys]
+    keys = [context.edits.render(span_of(key)) for key in group.grouping.keys]
     items = [f"{key} AS __k{n}" for n, key in enumerate(keys)]
     items += [] if is_table else [f"{_time(group)} AS __time"] if group.grouping.window else _event_time(group)
     arguments = [_arguments(group, call) for call in calls]
@@ -752,7 +753,7 @@ def _bounded_finals(text: str, block: Block, grouping: Grouping) -> RowOrder | N
         call, end, start = windows.call, "max(window_end)", "max(window_start)"
     else:
         return None
-    keys = [text[key[0].start : key[-1].end] for key in grouping.keys]
+    keys = [span_of(key).of(text) for key in grouping.keys]
     order = ", ".join(f"'p{n}', {part}" for n, part in enumerate((end, start, *keys)))
     return RowOrder(f"max({call.time.of(text)})", (f"named_struct({order})",), is_sequence=True)
 

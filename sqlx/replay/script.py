@@ -268,13 +268,12 @@ def _syntax_error(error: ParseError, query: str) -> TemporalSqlError | None:
     if not error.errors:
         return None
     word, before = error.errors[0]["highlight"], error.errors[0]["start_context"]
-    tokens = tokenize(query)
-    found = closest(query, tokens, word, before)
-    if found is None:
+    place = closest(query, word, before)
+    if place is None:
         return None
-    near = near_miss_error(query, tokens, found.start)
+    near = near_miss_error(query, tokenize(query), place[0])
     reason = f"syntax error at or near `{word}`"
-    return near or BindError("REPLAY.QUERY_REFUSED", query, (found.start, found.end), reason=reason)
+    return near or BindError("REPLAY.QUERY_REFUSED", query, place, reason=reason)
 
 
 def _unknown_relation(name: str, query: str, catalog: MemoryCatalog) -> BindError | None:

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from sqlx.errors import BindError, TemporalParseError, UnsupportedError
 from sqlx.sql.cursor import Cursor
-from sqlx.sql.precedence import stands_alone
+from sqlx.sql.precedence import conjunctions, stands_alone, top_level
 from sqlx.sql.tokens import Span, Token
 
 # Finds the aggregate calls of an expression, and says what each needs: its arguments, its filter, its type.
@@ -360,39 +360,21 @@ def _partner(tokens: tuple[Token, ...]) -> int:
     return -1
 
 
-def _top_level(tokens: tuple[Token, ...]) -> list[tuple[int, Token]]:
-    """The tokens outside of parentheses and CASE … END."""
-    depth = 0
-    found: list[tuple[int, Token]] = []
-    for index, token in enumerate(tokens):
-        closes = (token.kind == "op" and token.text in _CLOSE) or token.word == "END"
-        depth -= closes
-        if depth == 0 and not closes:
-            found.append((index, token))
-        depth += (token.kind == "op" and token.text in _OPEN) or token.word == "CASE"
-    return found
-
-
 def _split_and(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
     """Split at AND, leaving that of BETWEEN alone; a condition with OR is one piece."""
-    top = _top_level(tokens)
+    top = top_level(tokens)
     if any(t.word == "OR" for _, t in top):
         return [tokens]
     parts: list[tuple[Token, ...]] = []
-    start, betweens = 0, 0
-    for index, token in top:
-        if token.word == "BETWEEN":
-            betweens += 1
-        elif token.word == "AND" and betweens:
-            betweens -= 1
-        elif token.word == "AND":
-            parts.append(tokens[start:index])
-            start = index + 1
+    start = 0
+    for index in conjunctions(top):
+        parts.append(tokens[start:index])
+        start = index + 1
     return [*parts, tokens[start:]]
 
 
 def _comparison(tokens: tuple[Token, ...]) -> Conjunct:
-    top = _top_level(tokens)
+    top = top_level(tokens)
     operators = [(n, t) for n, t in top if t.kind == "op" and t.text in COMPARISONS | {"<>", "!="}]
     if len(operators) != 1 or any(t.word in _NOT_COMPARED or t.text == "!" for _, t in top):
         return Conjunct(tokens)

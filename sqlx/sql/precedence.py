@@ -29,9 +29,8 @@ _LEVELS: Final[dict[str, int]] = {
     )
     for sign in signs.split()
 }
-_NOT, _PREDICATE, _UNARY = _LEVELS["NOT"], _LEVELS["IS"], _LEVELS["~"]
+_PREDICATE, _UNARY = _LEVELS["IS"], _LEVELS["~"]
 _PRIMARY: Final = _UNARY + 1
-_ENDS: Final = (frozenset({"(", ",", "["}), frozenset({")", ",", "]"}))
 #: Words beside which an expression ends or begins: of CASE, CAST and EXTRACT.
 _BRANCHES: Final = frozenset({"CASE", "WHEN", "THEN", "ELSE", "END", "AS", "FROM"})
 _OPEN, _CLOSE = frozenset({"(", "[", "{", "CASE"}), frozenset({")", "]", "}", "END"})
@@ -46,35 +45,54 @@ def stands_alone(tokens: tuple[Token, ...], at: int, end: int) -> bool:
         end: after its last token.
     """
     level = _lowest(tokens[at:end])
-    return level == _PRIMARY or (_holds(tokens, at - 1, level - 1, 0) and _holds(tokens, end, level, 1))
+    return level == _PRIMARY or (_holds(tokens, at - 1, level - 1, "([,") and _holds(tokens, end, level, ")],"))
 
 
-def _holds(tokens: tuple[Token, ...], at: int, most: int, side: int) -> bool:
+def top_level(tokens: tuple[Token, ...]) -> list[tuple[int, Token]]:
+    """The tokens outside of parentheses and CASE … END, each with its place."""
+    depth = 0
+    found: list[tuple[int, Token]] = []
+    for index, token in enumerate(tokens):
+        closes = _sign(token) in _CLOSE
+        depth -= closes
+        if depth == 0 and not closes:
+            found.append((index, token))
+        depth += _sign(token) in _OPEN
+    return found
+
+
+def conjunctions(top: list[tuple[int, Token]]) -> list[int]:
+    """The places of each AND at the top level that is none of BETWEEN … AND …."""
+    found, betweens = [], 0
+    for index, token in top:
+        if token.word == "BETWEEN":
+            betweens += 1
+        elif token.word == "AND" and betweens:
+            betweens -= 1
+        elif token.word == "AND":
+            found.append(index)
+    return found
+
+
+def _holds(tokens: tuple[Token, ...], at: int, most: int, ends: str) -> bool:
     """Whether what is beside a part leaves it whole: an end, or an operator that binds no tighter than `most`."""
     if not 0 <= at < len(tokens):
         return True
     token, level = tokens[at], _level(tokens, at)
-    is_end = token.text in _ENDS[side] or token.word in _BRANCHES
-    return is_end if level is None else level <= most
+    return token.text in tuple(ends) or token.word in _BRANCHES if level is None else level <= most
 
 
 def _lowest(tokens: tuple[Token, ...]) -> int:
     """The level of the operator that is applied last."""
-    lowest, depth, is_between = _PRIMARY, 0, False
-    for at, token in enumerate(tokens):
-        sign = token.word or token.symbol
-        depth += (sign in _OPEN) - (sign in _CLOSE)
-        level = None if depth or sign in _CLOSE else _level(tokens, at)
-        is_range = sign == "AND" and is_between  # of BETWEEN … AND …
-        if level is not None and not is_range:
-            lowest = min(lowest, level)
-        is_between = (is_between or sign == "BETWEEN") and not is_range if depth == 0 else is_between
-    return lowest
+    top = top_level(tokens)
+    ands = conjunctions(top)
+    levels = [_level(tokens, at) for at, token in top if token.word != "AND" or at in ands]
+    return min((level for level in levels if level is not None), default=_PRIMARY)
 
 
 def _level(tokens: tuple[Token, ...], at: int) -> int | None:
     """How tightly an operator binds; None where it is none."""
-    sign = tokens[at].word or tokens[at].symbol
+    sign = _sign(tokens[at])
     follows_operand = at > 0 and _ends_operand(tokens[at - 1])
     if sign in ("+", "-") and not follows_operand:
         return _UNARY
@@ -84,5 +102,9 @@ def _level(tokens: tuple[Token, ...], at: int) -> int | None:
 
 
 def _ends_operand(token: Token) -> bool:
-    sign = token.word or token.symbol
+    sign = _sign(token)
     return sign in _CLOSE or not (token.kind == "op" or sign in _LEVELS or sign in _BRANCHES)
+
+
+def _sign(token: Token) -> str:
+    return token.word or token.symbol
