@@ -11,6 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -269,6 +270,7 @@ Evaluate: TypeAlias = Callable[[int, Sequence[Arguments]], Any]
 EXACT: Final = Context(prec=80)  # two decimals of 38 digits add, and divide, without rounding away what is shown
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Sum(Accumulator):
@@ -297,14 +299,24 @@ class Sum(Accumulator):
             return (0.0 if old is None else old) + float(new)
         if isinstance(new, Decimal):
             return fitting(new if old is None else EXACT.add(old, new), self._type)
+        if isinstance(new, timedelta):
+            return _longer("sum", self._type, old, new)
         total = new if old is None else old + new
         if self._type == "bigint" and not _LEAST <= total <= _GREATEST:
             raise OperatorError.arithmetic_overflow("sum", self._type)
         return total
 
 
+def _longer(function: str, type_name: str, old: timedelta | None, new: timedelta) -> timedelta:
+    """The sum of two intervals, which Spark keeps in 64 bits."""
+    total_us = (old or timedelta()) // _MICROSECOND + new // _MICROSECOND
+    if not _LEAST <= total_us <= _GREATEST:
+        raise OperatorError.arithmetic_overflow(function, type_name)
+    return timedelta(microseconds=total_us)
+
+
 class Average(Accumulator):
-    """avg: of decimals exact, rounded half up to the scale of the result; of other numbers a double."""
+    """avg: of decimals and intervals exact, rounded half up to the last digit; of other numbers a double."""
 
     __slots__ = ("_rows", "_total", "_type")
 
@@ -326,11 +338,17 @@ class Average(Accumulator):
             return None
         if isinstance(self._total, Decimal):
             return rounded_ratio(self._total, self._rows, self._type)
+        if isinstance(self._total, timedelta):
+            total_us = self._total // _MICROSECOND
+            mean_us = (2 * abs(total_us) + self._rows) // (2 * self._rows)
+            return timedelta(microseconds=mean_us if total_us >= 0 else -mean_us)
         return self._total / self._rows
 
     def _take(self, value: Any, rows: int) -> None:
         if _DECIMAL.fullmatch(self._type):
             self._total = EXACT.add(self._total or Decimal(0), value)
+        elif isinstance(value, timedelta):
+            self._total = _longer("avg", self._type, self._total, value)
         else:
             self._total = (self._total or 0.0) + float(value)
         self._rows += rows

@@ -15,8 +15,10 @@ from sqlx.sql.tokens import tokenize
 
 _COLLATED = re.compile(r"string collate (?!utf8_binary\b)\w+", re.IGNORECASE)
 #: Spark has no Arrow form of these for Python; elements of `array()` and `map()` have no type at all.
-_NO_ARROW = re.compile(r"\binterval(?! (?:day|hour|minute|second))|\b(?:array|map)<void\b", re.IGNORECASE)
-_NO_KEY = re.compile(rf"map<|variant|{_NO_ARROW.pattern}", re.IGNORECASE)
+_NO_ARROW = re.compile(
+    r"\binterval(?! (?:day|hour|minute|second))(?!`?:)|\b(?:array|map)<void\b", re.IGNORECASE
+)  # but a field may be called so
+_NO_KEY = re.compile(rf"map<|\bvariant\b(?!`?:)|{_NO_ARROW.pattern}", re.IGNORECASE)
 
 
 def is_key(type_text: str) -> bool:
@@ -24,6 +26,8 @@ def is_key(type_text: str) -> bool:
 
     >>> is_key("array<int>"), is_key("struct<`a`:map<int,int>>"), is_key("interval year")
     (True, False, False)
+    >>> is_key("struct<interval:int,`variant`:int>"), is_key("struct<a:variant>")
+    (True, False)
     """
     return not _NO_KEY.search(type_text)
 

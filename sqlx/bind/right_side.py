@@ -18,6 +18,7 @@ from sqlx.bind.reads import live_read, names_versions, query_behind
 from sqlx.bind.spark_errors import refused_in
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.sql.parser import scan
+from sqlx.sql.precedence import top_level
 from sqlx.sql.structure import Block, Level, Relation
 from sqlx.sql.tokens import Token, quoted, tokenize_span
 
@@ -300,6 +301,12 @@ def stars(tokens: tuple[Token, ...]) -> list[Token]:
         ):
             found.append(token)
     return found
+
+
+def own_stars(tokens: tuple[Token, ...]) -> list[Token]:
+    """The stars that are items themselves, and not arguments: ``struct(*)`` shows one column."""
+    own = {token.start for _, token in top_level(tokens)}
+    return [star for star in stars(tokens) if star.start in own]
 
 
 def quoted_path(name: str) -> str:

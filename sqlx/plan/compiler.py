@@ -141,11 +141,13 @@ def _blocks(context: Context, root: Level) -> tuple[Result, EmitClause | None]:
 def _block(context: Context, block: Block) -> tuple[Result | None, EmitClause | None]:
     """Compile one block; what its result is where it is the query's, and its EMIT EVERY."""
     compiled = FromCompiler(context, block).compile()
+    shown = context.live.rows_shown(block, compiled.first_row_order, is_replaced=bool(compiled.joins))
     for join in compiled.joins:
-        apply_names(context.text, block, context.edits, join)
+        apply_names(context.text, block, context.edits, join, shown)
     for item in block.items:
         shorten_qualifiers(context.text, block, context.edits, item, [join.span for join in compiled.joins])
     is_table = block.span.start in context.tables.shown
+    context.live.hide_row(block, shown, is_replaced=bool(compiled.joins))
     context.live.hand_on(block, compiled.first_row_order, is_table=is_table)
     return _rows(context, block, compiled.first_row_order) if block.items else (None, None)
 

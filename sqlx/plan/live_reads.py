@@ -13,7 +13,7 @@ from sqlx.bind.reads import live_read
 from sqlx.bind.right_side import arrival_of
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import PlanNode, Source
-from sqlx.plan.row_order_paths import RowOrderPaths, shows_row
+from sqlx.plan.row_order_paths import RowOrderPaths, shows_row, starred_arguments
 from sqlx.plan.select_list import groups
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import read_tail
@@ -198,6 +198,39 @@ class LiveReads:
         for end in self._carried.selects.get(block.span.start, ()):
             self.edits.insert(end, f", {ROW}")
         self._handed[block.span.start] = arrival
+
+    def rows_shown(self, block: Block, arrival: RowOrder | None, *, is_replaced: bool) -> frozenset[str]:
+        """The relations of a block whose stars show the hidden column, by their names in lower case.
+
+        Args:
+            block: its relations are put in.
+            arrival: what the rows of the first one carry along.
+            is_replaced: the result of a join stands for some of them; live it shows none.
+        """
+        if is_replaced and not (self._carried is not None and self._carried.is_bounded):
+            return frozenset()
+        relations = [r for item in block.items for r in (item.relation, *(join.relation for join in item.joins))]
+        first = relations[:1] if arrival is not None else []
+        shown = [*first, *(r for r in relations if self.row_order_of(r) is not None)]
+        return frozenset((r.visible_name or "").lower() for r in shown)
+
+    def hide_row(self, block: Block, shown: frozenset[str], *, is_replaced: bool) -> None:
+        """Keep the hidden column out of stars that are arguments: ``struct(*)`` has the fields that a user knows.
+
+        Args:
+            block: its relations are put in.
+            shown: see `rows_shown`.
+            is_replaced: a star without a name is put right already.
+        """
+        for star, qualifier, excepted in starred_arguments(self.text, block) if shown else ():
+            passed = [pipe for pipe in block.level.pipes if pipe.span.start < star.start]
+            is_behind = bool(passed) and not self.is_read_again(block.level, passed[-1])
+            if is_behind or (is_replaced if qualifier is None else qualifier not in shown):
+                continue
+            if excepted is not None:
+                self.edits.insert(excepted.end, f"{ROW}, ")
+            else:
+                self.edits.replace(Span(star.start, star.end), f"* EXCEPT ({ROW})")
 
     def piped(self, level: Level, pipe: Pipe, name: str) -> RowOrder:
         """What the rows before a pipe operator carry along, where the query before it has a name."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalog.entries import Column
-from sqlx.bind.right_side import stars
+from sqlx.bind.binder import ROW
+from sqlx.bind.right_side import own_stars, stars
 from sqlx.bind.scope import RelationScope
 from sqlx.errors import UnsupportedError
 from sqlx.plan.keyed_join import Inputs
@@ -127,21 +128,32 @@ class ReplacedJoin:
         return found
 
 
-def apply_names(text: str, block: Block, edits: Edits, standing: ReplacedJoin) -> None:
-    """Let stars and names that USING has merged mean what they meant before the rewriting."""
+def apply_names(text: str, block: Block, edits: Edits, standing: ReplacedJoin, with_row: frozenset[str]) -> None:
+    """Let stars and names that USING has merged mean what they meant before the rewriting.
+
+    Args:
+        text: the statement.
+        block: of it.
+        edits: for what has to be written otherwise.
+        standing: the join that was replaced.
+        with_row: the relations whose stars show the hidden column; those that are arguments must not.
+    """
     tokens = tokenize_span(text, block.select)
     if block.pipe and not tokens_of_hive(text, block):
         edits.insert(block.tail.start, f" |> SELECT * EXCEPT ({', '.join(standing.hidden)}) ")
         return
     tokens = tokens or tokens_of_hive(text, block)
+    own = own_stars(tokens)
     for star in stars(tokens):
         before = next((t for t in reversed(tokens) if t.end <= star.start), None)
         if before is None or before.text != ".":
             following = [t for t in tokens if t.start >= star.end][:2]
+            rows = [r for r in standing.relations if star not in own and r.name.lower() in with_row]
             if (following[:1] and following[0].word == "EXCEPT") or not _is_all(text, block, standing):
-                _except(edits, star, following, standing)
+                _except(edits, star, following, standing, [f"{quoted(r.name)}.{ROW}" for r in rows])
             else:
-                edits.replace(Span(star.start, star.end), ", ".join(f"{quoted(r.name)}.*" for r in standing.relations))
+                all_of = [f"{quoted(r.name)}.*" + (f" EXCEPT ({ROW})" if r in rows else "") for r in standing.relations]
+                edits.replace(Span(star.start, star.end), ", ".join(all_of))
     owners = standing.owners
     _check_later_using(text, block, standing.span, set(owners))
     for token in _own_names(text, block, standing.span) if owners else ():
@@ -170,12 +182,12 @@ def _is_all(text: str, block: Block, standing: ReplacedJoin) -> bool:
     return is_alone and is_last and is_plain and len(set(names)) == len(names)
 
 
-def _except(edits: Edits, star: Token, following: list[Token], standing: ReplacedJoin) -> None:
+def _except(edits: Edits, star: Token, following: list[Token], standing: ReplacedJoin, rows: list[str]) -> None:
     """``*`` to ``k, * EXCEPT (…)``: without what is hidden, the merged columns first as Spark has them."""
     owners = list(standing.owners.values()) if standing.first else []
-    hidden = ", ".join([*standing.hidden, *owners])
+    hidden = ", ".join([*standing.hidden, *rows, *owners])
     if [t.text.upper() for t in following] == ["EXCEPT", "("]:
-        edits.insert(following[1].end, f"{', '.join(standing.hidden)}, ")
+        edits.insert(following[1].end, f"{', '.join([*standing.hidden, *rows])}, ")
         return
     edits.insert(star.start, "".join(f"{owner}, " for owner in owners))
     edits.insert(star.end, f" EXCEPT ({hidden})")

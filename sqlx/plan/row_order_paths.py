@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sqlx.bind.right_side import stars
+from sqlx.bind.right_side import own_stars, stars
 from sqlx.plan.select_list import groups
 from sqlx.sql.parser import read_tail
 from sqlx.sql.pipes import pipe_operators
@@ -134,7 +134,7 @@ class RowOrderPaths:
         if block.pipe or not self._is_row_by_row(block, block.tail) or block.items[0].joins or len(block.items) > 1:
             return None
         selected = tokenize_span(self.text, block.select)
-        if [star for star in stars(selected) if star is not selected[-1]]:
+        if [star for star in own_stars(selected) if star is not selected[-1]]:
             return None
         relation = block.items[0].relation
         if relation.columns or relation.inner is not None:
@@ -179,21 +179,35 @@ def _passes(operator: tuple[Token, ...]) -> bool:
     """Whether a pipe operator hands each row on; of `r.*` nobody could tell whether it shows the hidden column."""
     if operator[0].word not in _PASSING or {t.word for t in operator} & _AGGREGATES:
         return False
-    found = stars(operator) if operator[0].word == "SELECT" else []
+    found = own_stars(operator) if operator[0].word == "SELECT" else []
     return all(operator[operator.index(star) - 1].text != "." for star in found)
 
 
 def _names_columns(operator: tuple[Token, ...]) -> bool:
     """Whether it is a SELECT that shows nothing but what it names."""
-    return operator[0].word == "SELECT" and not stars(operator)
+    return operator[0].word == "SELECT" and not own_stars(operator)
 
 
 def shows_row(text: str, block: Block, relation: Relation) -> bool:
     """Whether a star of the block's select list shows the hidden column already."""
     tokens = tokenize_span(text, block.select)
-    for star in stars(tokens):
+    for star in own_stars(tokens):
         at = tokens.index(star)
         qualifier = tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else None
         if qualifier is None or qualifier == (relation.visible_name or "").lower():
             return True
     return False
+
+
+def starred_arguments(text: str, block: Block) -> list[tuple[Token, str | None, Token | None]]:
+    """The stars that are arguments, as in ``struct(s.*)``: each with what is before the dot, and its EXCEPT's "("."""
+    inner = [level.span for level in block.level.children if level.blocks]
+    found: list[tuple[Token, str | None, Token | None]] = []
+    for span in (block.select, block.tail):
+        tokens = tuple(t for t in tokenize_span(text, span) if not any(s.start <= t.start < s.end for s in inner))
+        own = own_stars(tokens)
+        for at in (tokens.index(star) for star in stars(tokens) if star not in own):
+            qualifier = tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else None
+            is_excepted = [t.text.upper() for t in tokens[at + 1 : at + 3]] == ["EXCEPT", "("]
+            found.append((tokens[at], qualifier, tokens[at + 2] if is_excepted else None))
+    return found

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from sqlx.errors import BindError
 from sqlx.sql.cursor import Cursor
-from sqlx.sql.expressions import AggregateCall, find_aggregates, is_chain, match, normal
+from sqlx.sql.expressions import AggregateCall, find_aggregates, is_chain, match, normal, struct_fields
 from sqlx.sql.parser import items_of
 from sqlx.sql.structure import Block, QueryTail, WindowCall
 from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
@@ -176,6 +176,22 @@ class Replacer:
                 continue
             found.append(piece)
             at += sum(1 for t in tokens[at:] if t.start < piece.span.end)
+        return self._named_as_written(tokens, found)
+
+    def _named_as_written(self, tokens: tuple[Token, ...], pieces: list[Replaced]) -> list[Replaced]:
+        """The pieces, those that are fields of a struct under the names that they give to the fields."""
+        fields = {}
+        for start, end, number in struct_fields(tokens):
+            whole = Span(tokens[start].start, tokens[end - 1].end)
+            while tokens[start].symbol == "(" and tokens[end - 1].symbol == ")":
+                start, end = start + 1, end - 1
+            fields[Span(tokens[start].start, tokens[end - 1].end)] = whole, f"col{number}"
+        found = []
+        for piece in pieces:
+            whole, name = fields.get(piece.span, (piece.span, ""))
+            if name and (piece.kind == "window" or (piece.kind == "key" and is_chain(self._keys[piece.number]))):
+                name = piece.shown
+            found.append(replace(piece, span=whole, sql=f"{piece.sql} AS {quoted(name)}") if name else piece)
         return found
 
     def _aggregate(self, call: AggregateCall) -> Replaced:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from catalog.entries import Entry
 from sqlx.bind.binder import RowOrder
-from sqlx.bind.right_side import stars
+from sqlx.bind.right_side import own_stars
 from sqlx.bind.scope import RelationScope, name_chains
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import TableChanges
@@ -95,7 +95,7 @@ class ShownTable:
 
         None where nobody can tell how many columns it shows.
         """
-        star = next(iter(stars(item.tokens)), None)
+        star = next(iter(own_stars(item.tokens)), None)
         if star is not None:
             return self._starred(item.tokens, item.tokens.index(star))
         inside = item.tokens[2:-1] if _is_call(item.tokens, "COALESCE") else item.tokens

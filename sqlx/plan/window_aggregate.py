@@ -681,7 +681,7 @@ def _aggregate(
     check_carried(group.context.text, call.span.pair, zip(arguments, found, strict=True))
     for argument, kind in zip(arguments, found, strict=True):
         check_collation(group.context.text, call.span.pair, argument, kind)
-    check_arguments(group.context.text, call, found, types.get(f"__a{number}_f"))
+    check_arguments(group.context.text, call, found, types.get(f"__a{number}_f"), is_key)
     kind = result_type(call.function, found, "")
     has_filter = call.filter is not None and call.function != "rows"
     if not kind:

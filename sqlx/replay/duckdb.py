@@ -53,6 +53,12 @@ def parse_sql(text: str) -> exp.Expr:
     return tree
 
 
+def _has_months(kind: exp.DataType) -> bool:
+    """Whether a type is an interval of years and months, which DuckDB does not tell from one of days."""
+    is_interval = isinstance(kind.this, exp.Interval)
+    return is_interval and any(unit.name in ("YEAR", "MONTH") for unit in kind.find_all(exp.Var))
+
+
 def _called(item: exp.Expr) -> exp.Expr:
     is_column = isinstance(item, exp.Column) and not isinstance(item.this, exp.Star)
     return exp.alias_(item, item.name, quoted=True) if is_column else item
@@ -104,8 +110,20 @@ def _other(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node, exp.Anonymous) and node.name.lower() in ("isnull", "isnotnull") and len(node.expressions) == 1:
         test = exp.Is(this=node.expressions[0].copy(), expression=exp.null())
         return test if node.name.lower() == "isnull" else exp.Not(this=test)
+    if isinstance(node, exp.Tuple) and isinstance(node.parent, (exp.Select, exp.Alias)):
+        return _struct_of(node)
     result = _RESULTS.get(type(node))
     return exp.cast(kept(), result) if result else None
+
+
+def _struct_of(row: exp.Tuple) -> exp.Struct:
+    """``(k, v + 1)`` where it is shown: a struct whose fields are called like their columns, or by their places."""
+    fields = []
+    for number, value in enumerate(row.expressions, 1):
+        name = value.alias_or_name if isinstance(value, (exp.Alias, exp.Column)) else f"col{number}"
+        inner = value.this if isinstance(value, exp.Alias) else value
+        fields.append(exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=inner.copy()))
+    return exp.Struct(expressions=fields)
 
 
 def _as_spark_means(node: exp.Expr) -> exp.Expr:
@@ -182,6 +200,8 @@ class Engine:
         check_generators(tree)
         if tree.find(exp.Lambda) is not None:
             raise BindError("REPLAY.QUERY_REFUSED", reason="it calculates by `x -> …`", written="->")
+        if any(_has_months(kind) for kind in tree.find_all(exp.DataType)):
+            raise BindError("REPLAY.QUERY_REFUSED", reason="Python has no value for an interval of months", written="")
         query = duckdb_text(tree)
         try:
             found = self.connection.sql(query)

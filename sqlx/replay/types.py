@@ -31,6 +31,7 @@ _FROM_DUCKDB = {
 INTEGRAL = ("tinyint", "smallint", "int", "bigint")
 _NUMERIC = (*INTEGRAL, "float", "double")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_UNITS = ("year", "month", "day", "hour", "minute", "second", "to")
 _PIECE = re.compile(r"`(?:[^`]|``)*`|[^\s<>(),:`]+|[<>(),:]")
 
 
@@ -67,7 +68,7 @@ class SparkType:
             return f"struct<{inner}>"
         if self.fields:
             return f"{self.name}<{','.join(kind.text for _, kind in self.fields)}>"
-        return self.name
+        return "interval day to second" if self.name == "interval" else self.name
 
     @property
     def duckdb(self) -> str:
@@ -109,9 +110,21 @@ def _read(pieces: list[str], at: int, text: str) -> tuple[SparkType, int]:
         numbers, at = _numbers(pieces, at + 1)
         precision, scale = [*numbers, *[(10, 0), (0,)][len(numbers)]] if len(numbers) < 2 else numbers[:2]
         return SparkType("decimal", precision, scale), at
+    if name == "interval":
+        return SparkType(name), _units(pieces, at + 1, text)
     if name not in _DUCKDB:
         raise TypeTextError(text)
     return SparkType(name), _numbers(pieces, at + 1)[1]
+
+
+def _units(pieces: list[str], at: int, text: str) -> int:
+    """Where the units of an interval end. Python has no value for one of years and months, and workers get none."""
+    end = at
+    while end < len(pieces) and pieces[end].lower() in _UNITS:
+        end += 1
+    if {"year", "month"} & {piece.lower() for piece in pieces[at:end]}:
+        raise TypeTextError(text)
+    return end
 
 
 def _numbers(pieces: list[str], at: int) -> tuple[list[int], int]:
@@ -242,6 +255,7 @@ EXPECTED = {
     "string": "a str",
     "binary": "bytes",
     "boolean": "a bool",
+    "interval": "a timedelta",
     "float": "a float or int",
     "double": "a float or int",
     "array": "a list of such values",
@@ -383,6 +397,7 @@ _READERS: dict[str, Reader] = {
     "string": lambda value: _of(value, str),
     "binary": lambda value: bytes(_of(value, (bytes, bytearray, memoryview))),
     "boolean": lambda value: _of(value, bool),
+    "interval": lambda value: _of(value, dt.timedelta),
     "float": _float,
     "double": _double,
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NoReturn
 
 from sqlx.errors import BindError, TemporalParseError, UnsupportedError
@@ -45,11 +46,12 @@ _PICKS = frozenset({"first", "last"})
 #: What the argument of a kept aggregate must be, and the types of that kind; a type may go on, as decimal(10,2) does.
 _NUMBER = ("a number", (*_INTEGRAL, "float", "double", "decimal", "string", "void"))
 _CONDITION = ("a condition", ("boolean", "void"))
+_AMOUNT = ("a number or an interval", (*_NUMBER[1], "interval"))
 _WANTED = {
-    **dict.fromkeys(("avg", "stddev", "stddev_pop", "variance", "var_pop"), _NUMBER),
+    **dict.fromkeys(("sum", "avg"), _AMOUNT),
+    **dict.fromkeys(("stddev", "stddev_pop", "variance", "var_pop"), _NUMBER),
     **dict.fromkeys(("count_if", "bool_and", "bool_or"), _CONDITION),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), ("a whole number", (*_INTEGRAL, "void"))),
-    "sum": ("a number or an interval", (*_NUMBER[1], "interval")),
 }
 
 
@@ -220,7 +222,9 @@ def _arguments(inner: Cursor) -> tuple[Span, ...]:
     return tuple(inner.expressions())
 
 
-def check_arguments(text: str, call: AggregateCall, types: list[str], filter_type: str | None) -> None:
+def check_arguments(
+    text: str, call: AggregateCall, types: list[str], filter_type: str | None, is_compared: Callable[[str], bool]
+) -> None:
     """Refuse a kept aggregate whose arguments do not fit it; of the others the engine computes it judges itself.
 
     Args:
@@ -228,6 +232,7 @@ def check_arguments(text: str, call: AggregateCall, types: list[str], filter_typ
         call: the aggregate.
         types: of its arguments.
         filter_type: of the condition of its FILTER, or None.
+        is_compared: whether values of a type can be compared with each other.
 
     Raises:
         BindError: there are too many or too few, or one has a type that the aggregate does not take.
@@ -246,11 +251,21 @@ def check_arguments(text: str, call: AggregateCall, types: list[str], filter_typ
     what, allowed = _WANTED.get(call.function, ("", ()))
     if allowed and not types[0].startswith(allowed):
         _refuse_type(text, call, call.name, what, types[0])
+    for place in _compared(call):
+        if not is_compared(types[place]) and not (call.function == "collect_set" and "map<" not in types[place]):
+            _refuse_type(text, call, call.name, "values that can be compared", types[place], place)
 
 
-def _refuse_type(text: str, call: AggregateCall, function: str, wanted: str, found: str) -> NoReturn:
+def _compared(call: AggregateCall) -> Iterable[int]:
+    """The arguments whose values are compared with each other."""
+    if call.distinct or call.function == "collect_set":
+        return range(len(call.arguments))
+    return {"min": (0,), "max": (0,), "min_by": (1,), "max_by": (1,)}.get(call.function, ())
+
+
+def _refuse_type(text: str, call: AggregateCall, function: str, wanted: str, found: str, argument: int = 0) -> NoReturn:
     is_filter = function != call.name
-    span = call.filter if is_filter and call.filter is not None else call.arguments[0]
+    span = call.filter if is_filter and call.filter is not None else call.arguments[argument]
     parameters = {"function": function, "wanted": wanted, "found": span.of(text), "type": found.upper()}
     raise BindError("AGGREGATE.ARGUMENT_TYPE", text, span.pair, **parameters)
 
@@ -260,6 +275,8 @@ def result_type(function: str, arguments: list[str], bound: str) -> str:
 
     >>> result_type("sum", ["int"], ""), result_type("avg", ["decimal(10,2)"], "")
     ('bigint', 'decimal(14,6)')
+    >>> result_type("avg", ["interval hour"], "")
+    'interval day to second'
     """
     first = arguments[0] if arguments else ""
     if function in ("count", "count_if"):
@@ -284,6 +301,8 @@ def _arithmetic(function: str, argument: str, bound: str) -> str:
         return _bounded(precision + 4, scale + 4)
     if function == "sum" and argument in _INTEGRAL:
         return "bigint"
+    if argument.startswith("interval"):  # of days to seconds: no worker gets one of years and months
+        return "interval day to second"
     is_number = argument in _INTEGRAL or argument in ("float", "double", "string")
     return "double" if is_number else bound
 
@@ -294,6 +313,39 @@ def _bounded(precision: int, scale: int) -> str:
         before = precision - scale
         precision, scale = _MOST_DIGITS, max(_MOST_DIGITS - before, min(scale, 6))
     return f"decimal({precision},{scale})"
+
+
+def struct_fields(tokens: tuple[Token, ...]) -> list[tuple[int, int, int]]:
+    """What becomes a field of a struct that is named by it or by its place: arguments of `struct`, and of `(a, b)`.
+
+    Args:
+        tokens: of an expression.
+
+    Returns:
+        where each begins, where it ends, and its number from 1 on; those with an alias too.
+
+    >>> from sqlx.sql.tokens import tokenize
+    >>> struct_fields(tuple(tokenize("f(struct(a, max(b)), (c, 1), d IN (1, 2))")))
+    [(4, 5, 1), (6, 10, 2), (13, 14, 1), (15, 16, 2)]
+    """
+    found: list[tuple[int, int, int]] = []
+    opened: list[list[int] | None] = []  # of each parenthesis that is open the places of its commas, if it may be one
+    for at, token in enumerate(tokens):
+        if token.symbol in _OPEN:
+            before = tokens[at - 1] if at else None
+            is_struct = token.symbol == "(" and (before is None or before.kind == "op" or before.word in _BEFORE_ROWS)
+            opened.append([at] if is_struct and (before is None or before.symbol not in _CLOSE) else None)
+        elif token.symbol in _CLOSE and opened:
+            commas = opened.pop()
+            is_struct = commas is not None and (len(commas) > 1 or tokens[max(commas[0] - 1, 0)].word == "STRUCT")
+            places = [*commas, at] if commas and is_struct else []
+            found += [(one + 1, other, number) for number, (one, other) in enumerate(pairwise(places), 1)]
+        elif token.symbol == "," and opened and opened[-1] is not None:
+            opened[-1].append(at)
+    return sorted(found)
+
+
+_BEFORE_ROWS = frozenset({"STRUCT", "THEN", "ELSE"})
 
 
 # Takes an ON condition apart: its conjuncts, and the comparison that each one is.

@@ -24,6 +24,7 @@ from sqlx.streaming.sinks import MODE_OPTION, BatchSink, Sink
 from sqlx.streaming.tables import StreamTable, TableName, folder_of
 from udtf.engine.folders import HadoopFolder
 from udtf.engine.sent_plans import sent
+from udtf.spark.arrow_types import collected
 from udtf.spark.served_batches import CHANGED, BatchTable
 from udtf.spark.transactions import Transactions, once
 
@@ -224,7 +225,7 @@ class DeltaLakeUpsert:
         """Apply the changes of a micro-batch, unless the table has them."""
         from deltalake import CommitProperties, DeltaTable, Transaction
 
-        changed = self.changes.last(rows).toArrow()
+        changed = collected(self.changes.last(rows))
         query = query_id(rows.sparkSession)
         found: Any = DeltaTable(folder_of(self.table.spark, self.table.location).shown)
         written = found.transaction_version(query)

@@ -22,6 +22,7 @@ from sqlx.sql.tokens import Span
 from udtf.engine import engine_of
 from udtf.engine.engine import MODIFIED, ROW
 from udtf.engine.settings import whole_number
+from udtf.spark.arrow_types import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -204,7 +205,7 @@ def _read(entry: Entry, place: int, read: Any, value: Any) -> Any:
 
 def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
     """The rows of a frame as values of Python; columns may have the same name."""
-    table = frame.toDF(*[f"c{n}" for n in range(len(frame.columns))]).toArrow()
+    table = collected(frame.toDF(*[f"c{n}" for n in range(len(frame.columns))]))
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 

@@ -91,6 +91,23 @@ EDGES: dict[str, list[tuple[str, list[str]]]] = {
             ],
         )
     ],
+    "I": [
+        (
+            "interval day to second",
+            [
+                f"TIMESTAMP'{since}' - TIMESTAMP'1970-01-01 00:00:00'"
+                for since in (
+                    "1970-01-01 00:00:00",
+                    "1970-01-02 00:00:00",
+                    "1970-01-01 23:59:59.999999",
+                    "1969-12-31 23:59:59.999999",
+                    "1969-11-30 11:30:00",
+                    "2024-02-29 00:00:00.5",
+                )
+            ]
+            + ["NULL"],
+        )
+    ],
     "B": [("binary", ["''", "'ab'", "'abc'", "NULL"])],
     "A": [
         (
@@ -124,9 +141,10 @@ def drawn(kind: str, chance: Random) -> str:
     day = date.fromordinal(1 + chance.choice([chance.randint(0, 3_600_000), chance.randint(700_000, 760_000)]))
     if kind == "date":
         return f"'{day.isoformat()}'"
-    if kind == "timestamp":
+    if kind in ("timestamp", "interval day to second"):
         time_us = chance.choice([0, chance.randrange(86_400_000_000)])
-        return f"'{day.isoformat()} {timedelta(microseconds=time_us)}'"
+        moment = f"'{day.isoformat()} {timedelta(microseconds=time_us)}'"
+        return moment if kind == "timestamp" else f"TIMESTAMP{moment} - TIMESTAMP'1970-01-01 00:00:00'"
     if kind == "binary":
         return f"X'{chance.randbytes(chance.randint(0, 5)).hex()}'"
     if kind.startswith("array"):

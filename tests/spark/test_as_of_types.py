@@ -151,6 +151,31 @@ def test_payloads_of_all_types_come_through_unchanged(spark, way):
     assert rows(found) == rows(expected)
 
 
+#: Values with a field that may not be NULL; the columns may be NULL as a whole.
+REQUIRED = {
+    "variant": "parse_json('{\"a\": [1, null]}')",
+    "of variants": "struct(parse_json('1') AS j, array(map('k', parse_json('2'))) AS l)",
+    "struct": f"named_struct('a', 1, 'b', array(named_struct('c', {AT})))",
+}
+
+
+def test_null_beside_fields_that_may_not_be_null(spark, way):
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        items = [", ".join(f"{text} AS `p {name}`" for name, text in REQUIRED.items()), ", NULL" * len(REQUIRED)]
+        both = f"SELECT 1 AS k, {AT} AS t, {items[0]} UNION ALL SELECT 2, {AT}{items[1]}"
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW l AS {both}")
+        spark.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE r FROM l KEYS (k) TIMESTAMP BY t")
+        asked = ", ".join(f"to_json(struct(r.`p {name}` AS x)) AS `{name}`" for name in REQUIRED)
+        found = spark.sql(f"SELECT l.k, {asked} FROM l LEFT JOIN r AS OF l.t ON l.k = r.k AND r.k < 3")
+        expected = spark.sql(f"SELECT l.k, {asked} FROM l LEFT JOIN l r ON l.k = r.k")
+        assert len(found.collect()) == 2
+        assert rows(found) == rows(expected)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
 @pytest.mark.full
 def test_wide_rows_and_none_at_all(spark, way):
     items = ", ".join(f"{n} AS c{n}" for n in range(200))

@@ -303,3 +303,65 @@ def test_columns_are_called_alike_in_batch_and_live(spark: SparkSession, tmp_pat
     for query in queries:
         bounded, live = (spark.sql(f"SELECT {query.format(name)}").columns for name in ("lw_named", "STREAM lw_named"))
         assert [name for name in live if name != "_change_type"] == bounded
+
+
+def test_aggregates_of_variants_and_intervals_are_those_of_batch(spark: SparkSession, tmp_path: Path) -> None:
+    session = session_of(spark, tasks=1)
+    files = Files(session, tmp_path, "lw_types")
+    data = rows(12, 0, seed=5)
+    files.write(data)
+    files.write([{**data[-1], "seq": 99, "ts": data[-1]["ts"] + dt.timedelta(days=1)}])
+    variant, interval = "parse_json(if(v > 3, to_json(struct(v)), NULL))", "make_dt_interval(0, 0, v, v / 1000000)"
+    items = [
+        *(f"{call}({interval})" for call in ("sum", "avg", "max")),
+        f"sort_array(collect_set({interval}))",
+        *(f"to_json(struct({call}))" for call in (f"collect_list({variant})", f"max_by({variant}, seq)")),
+        f"count({variant})",
+        f"any_value(struct({variant} AS j)) IS NULL",
+    ]
+    query = f"SELECT k, {', '.join(items)} FROM {{}} GROUP BY k, window(ts, '1 hour') HAVING count(*) > 1 EMIT FINAL"
+    found: list[tuple[Any, ...]] = []
+    run(session, query.format("STREAM lw_types"), tmp_path, found)
+    bounded = [tuple(row) for row in session.sql(query.format("lw_types")).collect()]
+    assert sorted(found, key=repr) == sorted(bounded, key=repr)
+    assert len(found) > 1
+
+
+WINDOWS = "GROUP BY k, window(ts, '1 hour') EMIT FINAL"
+STEP = "DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k) ON TIME ts"
+JOIN = "{s} AS s JOIN {r} AS r AS OF s.ts"
+#: Of a stream, of an upsert table that is read live with it, and of a versioned table.
+STRUCTS = (
+    f"SELECT struct(k, count(*), upper(k)), (k, max(v)) AS x, struct((k)) FROM {{s}} {WINDOWS}",
+    f"SELECT array(struct(window.start, k))[0], struct(window, 1) FROM {{s}} {WINDOWS}",
+    f"SELECT max_by(struct(*), ts) AS x, max(struct(s.*)), first(struct(s.* EXCEPT (v))) FROM {{s}} AS s {WINDOWS}",
+    "SELECT (session_window, k) AS x FROM {s} GROUP BY k, session_window(ts, '1 hour') EMIT FINAL",
+    "SELECT struct(k, max(v)), max(struct(*)) AS x FROM {s} GROUP BY k, sliding_window(ts, INTERVAL 1 HOUR) EMIT FINAL",
+    "SELECT struct(*), (k, v) AS y, struct(q.*) AS z FROM {s} DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k) AS q",
+    f"SELECT x FROM (SELECT struct(*) AS x, k, ts FROM {{s}}) AS t {STEP}",
+    "SELECT x FROM (SELECT struct(s.*) AS x, * FROM {s} AS s) AS t JOIN {r} AS r AS OF t.ts ON t.k = r.k",
+    f"SELECT struct(*), struct(s.*), struct(r.*, 1), (s.k, r.v) AS x FROM {JOIN} ON s.k = r.k",
+    f"SELECT x FROM (SELECT struct(*) AS x, s.k, s.ts FROM {JOIN} ON s.k = r.k) AS t {STEP}",
+    f"SELECT x FROM (SELECT struct(*) AS x, k, s.ts FROM {JOIN} USING (k)) AS t {STEP}",
+    f"FROM {{s}} |> EXTEND struct(*) AS x |> {STEP}",
+    f"FROM {{s}} |> SELECT struct(*) AS x, k, ts |> {STEP}",
+    f"FROM {{s}} |> {STEP} |> SELECT struct(*) AS x",
+    "SELECT k, struct(*) AS x, struct(u.*) AS y FROM {u} AS u WHERE to_json(struct(*)) > ''",
+    "SELECT k, max(struct(*)) AS x, max(y) AS y FROM (SELECT *, struct(*) AS y FROM {u}) AS u GROUP BY k",
+    "SELECT u.k, struct(*) AS x, struct(u.*, 1) AS y FROM {u} AS u JOIN {v} AS o ON u.k = o.k",
+)
+
+
+def test_structs_have_the_same_fields_in_batch_and_live(spark: SparkSession, tmp_path: Path) -> None:
+    Files(spark, tmp_path, "lw_structs").write(rows(1, 0, 0))
+    for kind, name in (("UPSERT", "lw_latest"), ("VERSIONED", "lw_versions")):
+        spark.sql(f"CREATE {kind} TABLE {name} {COLUMNS} KEYS (k) TIMESTAMP BY ts")
+
+    def fields(query: str, mode: str) -> list[tuple[str, str]]:
+        text = query.format(s=f"{mode}lw_structs", u=f"{mode}lw_latest", v="lw_latest", r="lw_versions")
+        return [(f.name, f.dataType.simpleString()) for f in spark.sql(text).schema if f.name != "_change_type"]
+
+    for query in STRUCTS:
+        assert fields(query, "STREAM ") == fields(query, ""), query
+    for kind, name in (("UPSERT", "lw_latest"), ("VERSIONED", "lw_versions")):
+        spark.sql(f"DROP {kind} TABLE {name}")

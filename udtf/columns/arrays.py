@@ -27,6 +27,14 @@ def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column in a type.
+
+    Arrow does not cast a NULL struct to its own type where a field of it may not be NULL.
+    """
+    return column if column.type == kind else column.cast(kind)
+
+
 def longs_in(table: pa.Table, name: str) -> NDArray[np.int64]:
     """A column of longs that are never NULL."""
     values: NDArray[np.int64] = one_chunk(table[name]).to_numpy()

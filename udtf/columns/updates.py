@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.columns.arrays import micros_of, one_chunk
+from udtf.columns.arrays import as_type, micros_of, one_chunk
 from udtf.columns.names import is_order, is_row_key
 from udtf.record import canonical_key
 
@@ -94,7 +94,7 @@ def as_payload(
     if is_gone.any():
         for place, number in key_at:
             name = names[place]
-            key = keys[number].take(pa.array(rows.update)).cast(found[name].type)
+            key = as_type(keys[number].take(pa.array(rows.update)), found[name].type)
             found[name] = pc.if_else(pa.array(is_gone), key, found[name])
     return found
 

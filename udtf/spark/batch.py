@@ -28,6 +28,7 @@ from udtf.engine.engine import NO_ESTIMATE
 from udtf.local_folder import first_folder
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
+from udtf.spark.arrow_types import collected, in_utc
 from udtf.spark.tasks import PARTITIONS, TASK, configured_tasks, key_hash, placed, task_of
 from udtf.spark.workers import begin_task
 from udtf.stream.blobs import gathered
@@ -108,28 +109,6 @@ def named(name: str, function: partial[Any]) -> partial[Any]:
     """
     function.__name__ = name  # type: ignore[attr-defined]
     return function
-
-
-def in_utc(table: pa.Table) -> pa.Table:
-    """The same instants under UTC's name: Spark hands tables over in the session's zone and takes none but UTC back."""
-    import pyarrow as pa  # the driver may plan without it
-
-    schema = pa.schema([field.with_type(_utc_type(field.type)) for field in table.schema])
-    return table if schema == table.schema else table.cast(schema)
-
-
-def _utc_type(found: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(found) and found.tz is not None:
-        return pa.timestamp(found.unit, tz="UTC")
-    if pa.types.is_struct(found):
-        return pa.struct([field.with_type(_utc_type(field.type)) for field in found])
-    if pa.types.is_map(found):
-        return pa.map_(_utc_type(found.key_type), found.item_field.with_type(_utc_type(found.item_type)))
-    if pa.types.is_list(found):
-        return pa.list_(found.value_field.with_type(_utc_type(found.value_type)))
-    return found
 
 
 def number_of_tasks(*inputs: DataFrame) -> int:
@@ -288,7 +267,7 @@ def as_of_join_mapped(
     """
     from udtf.operators.as_of_join.batch import sort_versions  # numba costs a second to import
 
-    sorted_config, versions = sort_versions(config, right.toArrow())
+    sorted_config, versions = sort_versions(config, collected(right))
     path = _kept(versions, _local_folder(left.sparkSession))
     with _adding:
         engine_of(left.sparkSession).ship(path)

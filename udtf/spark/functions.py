@@ -18,7 +18,7 @@ from udtf.operators.as_of_join.config import AsOfJoinConfig
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.config import DeduplicateConfig
 from udtf.operators.deduplicate.logic import deduplicate_table
-from udtf.spark.batch import in_utc
+from udtf.spark.arrow_types import in_utc
 from udtf.spark.workers import begin_task
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class DeduplicateFunction:
             found = deduplicate_table(DeduplicateConfig.from_json(self._analyzed.config), rows, is_ordered=True)
             # NB: Spark writes the empty partitions beside it, whose columns may all be NULL.
             nullable = pa.schema([field.with_nullable(True) for field in found.schema])
-            yield in_utc(found.cast(nullable))
+            yield in_utc(pa.table(found.columns, schema=nullable))
 
 
 def register_deduplicate(spark: SparkSession) -> None:

@@ -154,7 +154,7 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
     import pyarrow as pa
     from pyspark import TaskContext
 
-    from udtf.spark.batch import in_utc
+    from udtf.spark.arrow_types import in_utc
     from udtf.stream.blobs import column_of, pack
 
     begin_task()
@@ -169,7 +169,7 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
 
 def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One partition of the fat frame, in a worker."""
-    from udtf.spark.batch import in_utc
+    from udtf.spark.arrow_types import in_utc
     from udtf.stream.blobs import bytes_at, from_blob
 
     begin_task()

@@ -141,7 +141,7 @@ def left_updates(
 
     from udtf.columns.updates import of_task
     from udtf.operators.table_join.foreign_key_stream import LeftStep
-    from udtf.spark.batch import in_utc
+    from udtf.spark.arrow_types import in_utc
 
     found = list(batches)
     if found:

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from udtf.columns.arrays import as_type
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -169,7 +171,7 @@ def _as(table: pa.Table, schema: pa.Schema, encoded: set[str]) -> pa.Table:
     for field in schema:
         column = table[field.name]
         if field.name not in encoded:
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            columns.append(as_type(column, field.type))
         else:
             columns.append(column if pa.types.is_dictionary(column.type) else column.dictionary_encode())
     return pa.table(columns, names=schema.names)

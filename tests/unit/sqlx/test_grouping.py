@@ -47,6 +47,22 @@ def rewritten(text: str) -> list[str]:
         ("v % 2 = 1, v % 2 IS NULL, (v % 2)", "v % 2", ["__k0 = 1", "__k0 IS NULL", "(__k0)"]),
         ("2 * v + 1, v + 1 * 3, -v + 1, f(v + 1)", "v + 1", ["2 * v + 1", "v + 1 * 3", "-v + 1", "f(__k0)"]),
         ("3 - v, -v", "-v", ["3 - v", "__k0"]),
+        (
+            "struct(k, count(*), x.k AS y, (k), upper(k)), f(struct(max(v)))",
+            "k",
+            ["struct(__k0 AS `k`, __a0 AS `col2`, __k0 AS y, __k0 AS `k`, upper(__k0))", "f(struct(__a1 AS `col1`))"],
+        ),
+        (
+            "(k, max(v)), f(k, 1), k IN (k, 'a'), (k)",
+            "k",
+            ["(__k0 AS `k`, __a0 AS `col2`)", "f(__k0, 1)", "__k0 IN (__k0, 'a')", "(__k0)"],
+        ),
+        (
+            "CASE WHEN k THEN (k, 1) ELSE (v, k) END",
+            "k",
+            ["CASE WHEN __k0 THEN (__k0 AS `k`, 1) ELSE (v, __k0 AS `k`) END"],
+        ),
+        ("struct(lower(k), s.k)", "lower(k), s", ["struct(__k0 AS `col1`, __k1.k)"]),
         ("v = 1, v = 1 AND k, NOT v = 1, a = v = 1", "v = 1", ["__k0", "__k0 AND k", "NOT __k0", "a = v = 1"]),
         (
             "v * 2 + 1, 1 - v * 2, 3 * v * 2, v * 2 * 3, -v * 2",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sqlx.errors import BindError, RunError
 from sqlx.replay.driver import ReplayDriver
 from sqlx.replay.placement import task_of, xxhash64
 from sqlx.replay.types import TypeTextError, common_type, parse_type
@@ -311,3 +312,41 @@ def test_names_that_begin_a_clause_elsewhere_are_names(query: str) -> None:
         "CREATE STREAM s (k STRING, known INT, ts TIMESTAMP) TIMESTAMP BY ts;"
         "CREATE VERSIONED TABLE t (k STRING, known INT, at TIMESTAMP) KEYS (k) TIMESTAMP BY at;" + query
     )
+
+
+def test_fields_of_structs_are_called_as_on_spark() -> None:
+    script = "CREATE STREAM s (k STRING, v INT, ts TIMESTAMP) TIMESTAMP BY ts;"
+    items = "struct(k, count(*), upper(k)) AS x, (k, max(v)) AS y, struct(window.start, (k)) AS z"
+    driver = ReplayDriver(f"{script} SELECT {items} FROM s GROUP BY k, window(ts, '1 second') EMIT FINAL")
+    (final,) = driver.push([("s", {"k": "a", "v": 1, "ts": 0}), ("s", {"k": "b", "v": 2, "ts": 5_000_000})])
+    began = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    assert final.row["x"] == {"k": "a", "col2": 1, "col3": "A"}
+    assert final.row["y"] == {"k": "a", "col2": 1}
+    assert final.row["z"] == {"start": began, "k": "a"}
+
+
+@pytest.mark.parametrize("kind", ["INTERVAL DAY TO SECOND", "INTERVAL HOUR", "interval minute to second"])
+def test_intervals_of_days_and_less_are_pushed_summed_and_averaged(kind: str) -> None:
+    script = f"CREATE STREAM s (k STRING, v {kind}, ts TIMESTAMP) TIMESTAMP BY ts;"
+    driver = ReplayDriver(f"{script} SELECT k, sum(v) AS s, avg(v) AS a, max(v) AS m FROM s GROUP BY k")
+    pushed = [dt.timedelta(microseconds=-3), None, dt.timedelta(0)]
+    found = driver.push([("s", {"k": "a", "v": value, "ts": n}) for n, value in enumerate(pushed)])
+    sums, average = dt.timedelta(microseconds=-3), dt.timedelta(microseconds=-2)  # half is rounded away from zero
+    assert found[-1].row == {"k": "a", "s": sums, "a": average, "m": dt.timedelta(0)}
+    with pytest.raises(BindError, match=r"REPLAY\.VALUE.*\n.*Push a timedelta"):
+        driver.push([("s", {"k": "a", "v": 3, "ts": 9})])
+
+
+def test_sums_of_intervals_overflow_as_on_spark() -> None:
+    script = "CREATE STREAM s (k STRING, v INTERVAL DAY, ts TIMESTAMP) TIMESTAMP BY ts;"
+    for call in ("sum", "avg"):
+        driver = ReplayDriver(f"{script} SELECT k, {call}(v) AS x FROM s GROUP BY k")
+        with pytest.raises(RunError, match=f"The query stops: {call} overflows interval"):
+            driver.push([("s", {"k": "a", "v": dt.timedelta(days=100_000_000), "ts": n}) for n in range(2)])
+
+
+@pytest.mark.parametrize("kind", ["INTERVAL YEAR TO MONTH", "ARRAY<INTERVAL MONTH>", "VARIANT"])
+def test_types_that_replay_has_not_are_refused_where_they_are_declared(kind: str) -> None:
+    with pytest.raises(BindError, match=r"There is no type(.|\n)*\^") as caught:
+        ReplayDriver(f"CREATE STREAM s (k STRING, v {kind}, ts TIMESTAMP) TIMESTAMP BY ts; SELECT k FROM s")
+    assert caught.value.condition == "DEFINITION.COLUMN_TYPE"

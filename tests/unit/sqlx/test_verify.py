@@ -61,6 +61,8 @@ def counted(rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
 class Frame:
     """What the bounded query gave, as far as it is asked."""
 
+    schema = ()
+
     def __init__(self, rows: Sequence[tuple[Any, ...]], width: int) -> None:
         self.columns = [f"c{n}" for n in range(width)]
         self._rows = rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import longs_in, one_chunk, truth_of
+from udtf.columns.arrays import as_type, longs_in, one_chunk, truth_of
 from udtf.columns.batch import hashes_of, is_present, keys_of
 from udtf.columns.keys import GroupKeys
 from udtf.columns.updates import GONE, OLD, ReadUpdates, UpdateRows, orders_of, times_in
@@ -150,7 +150,7 @@ class CompiledTableAggregate:
         for number, kept in enumerate(self._aggregates):
             columns[f"__a{number}"] = kept.shown(found[number], at, sent.kind == GONE)
         schema = self._schema
-        return pa.table([columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema)
+        return pa.table([as_type(columns[name], schema.field(name).type) for name in schema.names], schema=schema)
 
     def _segment(self, codes: NDArray[np.int64], values: Mapping[int, NDArray[np.int64]]) -> Segment:
         """Groups, and values of groups by the number of their aggregate."""

@@ -162,6 +162,7 @@ _KINDS: Final = {"none": loops.NONE, "time": loops.TIMES, "cumulate": loops.CUMU
 #: Longer decimals do not fit 64 bits.
 _MOST_DIGITS: Final = 18
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_DAY_TIME: Final = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _FLOATS: Final = ("float", "double")
 _OTHERS: Final = ("boolean", "date", "timestamp", "timestamp_ntz")
@@ -374,6 +375,7 @@ _PLAIN: Final = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
+    "variant": pa.struct([pa.field(part, pa.binary(), nullable=False) for part in ("value", "metadata")]),
 }
 
 
@@ -401,6 +403,10 @@ def arrow_type(name: str) -> pa.DataType:
         return pa.struct([pa.field(field.strip(" `"), arrow_type(kind)) for field, kind in fields])
     if name.startswith(("varchar", "char")):
         return pa.string()
+    if name.startswith("time("):
+        return pa.time64("ns")
+    if _DAY_TIME.fullmatch(name):
+        return pa.duration("us")
     raise OperatorError.invalid_option("type", name, "Spark's name of a type")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from udtf.columns.arrays import one_chunk
+from udtf.columns.arrays import as_type, one_chunk
 from udtf.columns.updates import OLD, UpdateRows, key_columns, payload_columns
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class GroupUpdates:
         was, is_now = (one_chunk(found[name]).to_numpy(zero_copy_only=False) for name in ("__was", "__is"))
         rows = UpdateRows(was, is_now, shows_gone=False)
         columns = {name: self._column(found, name, rows) for name in payload_columns(self._schema.names)}
-        keys = [one_chunk(found[name]).cast(self._schema.field(name).type) for name in self._keys]
+        keys = [as_type(one_chunk(found[name]), self._schema.field(name).type) for name in self._keys]
         orders = [one_chunk(found[f"__o{number}"]) for number in range(self._kept)]
         columns |= rows.hidden(one_chunk(found["__time"]).to_numpy(), orders, keys)
         return pa.table([columns[name] for name in self._schema.names], schema=self._schema)
@@ -72,6 +72,6 @@ class GroupUpdates:
         """A column of the rows: of what an aggregate was before there is another one."""
         values = one_chunk(found[name])
         if not name.startswith("__a"):
-            return values.take(pa.array(rows.update)).cast(self._schema.field(name).type)
+            return as_type(values.take(pa.array(rows.update)), self._schema.field(name).type)
         both = pa.concat_arrays([values, one_chunk(found[name.replace("__a", "__b", 1)])])
         return both.take(pa.array(rows.update + len(values) * (rows.kind == OLD)))
