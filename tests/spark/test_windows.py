@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 import pytest
 
 import sqlx
 from sqlx.sessions.compile_text import compile_text
+from sqlx.sql.expressions import AGGREGATES
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2024, 3, 31, 12)
@@ -152,3 +154,14 @@ def test_explain_says_how_they_run(db):
     assert "aggregate s by sliding windows of 10 min, both ends included" in text
     assert "runs: whole tasks" in text
     assert "stream time" not in text
+
+
+def test_every_aggregate_of_spark_is_known_as_one(spark):
+    found = set()
+    for (name,) in spark.sql("SHOW ALL FUNCTIONS").collect():
+        if re.fullmatch(r"\w+", name):
+            described = spark.sql(f"DESCRIBE FUNCTION EXTENDED `{name}`").collect()
+            kind = next((row[0] for row in described if row[0].startswith("Class: ")), "")
+            found |= {name} if re.search(r"\.aggregate\.|Agg\w*$", kind) else set()
+    assert len(found) > 60
+    assert found - AGGREGATES <= {"aggregate", "reduce", "measure"}  # those of arrays, and of metric views
