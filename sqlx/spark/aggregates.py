@@ -41,7 +41,8 @@ def strategy_of(node: Aggregation, text: str, wanted: str | None = None) -> Stra
     if keeps_rows and (wanted == "exact" or reason):
         span = node.place(f"call {node.calls.index(keeps_rows[0])}") or (0, len(text))
         why = reason or "window_strategy is 'exact'"
-        raise UnsupportedError("WINDOW.KEEPS_ROWS", text, span, call=keeps_rows[0], reason=why)
+        call = keeps_rows[0].partition("(")[0] + "(…)"  # its text is over argument columns that nobody wrote
+        raise UnsupportedError("WINDOW.KEEPS_ROWS", text, span, call=call, reason=why)
     return cast(Strategy, wanted or ("native" if keeps_rows else "exact"))
 
 
