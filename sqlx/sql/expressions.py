@@ -330,27 +330,33 @@ def struct_fields(tokens: tuple[Token, ...]) -> list[tuple[int, int, int]]:
         where each begins, where it ends, and its number from 1 on; those with an alias too.
 
     >>> from sqlx.sql.tokens import tokenize
-    >>> struct_fields(tuple(tokenize("f(struct(a, max(b)), (c, 1), d IN (1, 2))")))
+    >>> struct_fields(tuple(tokenize("f(struct(a, max(b)), (c, 1), d IN (1, 2), (x, y) -> x)")))
     [(4, 5, 1), (6, 10, 2), (13, 14, 1), (15, 16, 2)]
     """
     found: list[tuple[int, int, int]] = []
-    opened: list[list[int] | None] = []  # of each parenthesis that is open the places of its commas, if it may be one
+    opened: list[list[int]] = []  # of each parenthesis that is open its place and those of its commas
     for at, token in enumerate(tokens):
         if token.symbol in _OPEN:
-            before = tokens[at - 1] if at else None
-            is_struct = token.symbol == "(" and (before is None or before.kind == "op" or before.word in _BEFORE_ROWS)
-            opened.append([at] if is_struct and (before is None or before.symbol not in _CLOSE) else None)
-        elif token.symbol in _CLOSE and opened:
-            commas = opened.pop()
-            is_struct = commas is not None and (len(commas) > 1 or tokens[max(commas[0] - 1, 0)].word == "STRUCT")
-            places = [*commas, at] if commas and is_struct else []
-            found += [(one + 1, other, number) for number, (one, other) in enumerate(pairwise(places), 1)]
-        elif token.symbol == "," and opened and opened[-1] is not None:
+            opened.append([at])
+        elif token.symbol == "," and opened:
             opened[-1].append(at)
+        elif token.symbol in _CLOSE and opened:
+            places = [*opened.pop(), at]
+            if _makes_struct(tokens, places):
+                found += [(one + 1, other, number) for number, (one, other) in enumerate(pairwise(places), 1)]
     return sorted(found)
 
 
-_BEFORE_ROWS = frozenset({"STRUCT", "THEN", "ELSE"})
+def _makes_struct(tokens: tuple[Token, ...], places: list[int]) -> bool:
+    """Whether parentheses are those of `struct`, or of a row: of several values, of no call, no IN and no lambda."""
+    first, last = places[0], places[-1]
+    before = tokens[first - 1] if first else None
+    if tokens[first].symbol != "(" or (last + 1 < len(tokens) and tokens[last + 1].symbol == "->"):
+        return False
+    if before is not None and before.word == "STRUCT":
+        return True
+    begins = before is None or before.word in ("THEN", "ELSE") or (before.kind == "op" and before.symbol not in _CLOSE)
+    return begins and len(places) > 2
 
 
 # Takes an ON condition apart: its conjuncts, and the comparison that each one is.

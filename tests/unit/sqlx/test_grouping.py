@@ -62,6 +62,7 @@ def rewritten(text: str) -> list[str]:
             "k",
             ["CASE WHEN __k0 THEN (__k0 AS `k`, 1) ELSE (v, __k0 AS `k`) END"],
         ),
+        ("reduce(s, 0, (k, i) -> k + i), struct()", "k", ["reduce(s, 0, (__k0, i) -> __k0 + i)", "struct()"]),
         ("struct(lower(k), s.k)", "lower(k), s", ["struct(__k0 AS `col1`, __k1.k)"]),
         ("v = 1, v = 1 AND k, NOT v = 1, a = v = 1", "v = 1", ["__k0", "__k0 AND k", "NOT __k0", "a = v = 1"]),
         (
