@@ -99,6 +99,17 @@ def test_a_join_by_either_way(session: SparkSession, mapped_bytes: str) -> None:
 
 
 @pytest.mark.full
+def test_a_payload_that_is_null_and_has_fields_that_may_not_be(session: SparkSession) -> None:
+    moment = "TIMESTAMP '2026-01-01 00:00:00'"
+    one = f"SELECT 1 AS k, {moment} AS t, parse_json('[1]') AS j, struct(1 AS a) AS s"
+    both = f"{one} UNION ALL SELECT 2, {moment}, NULL, NULL"
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW nulls AS {both}")
+    session.sql("CREATE OR REPLACE TEMPORARY VERSIONED TABLE nulls_of FROM nulls KEYS (k) TIMESTAMP BY t")
+    items = "n.k, to_json(struct(r.j AS x)) AS j, r.s.a AS a"
+    found = session.sql(f"SELECT {items} FROM nulls n JOIN nulls_of r AS OF n.t ON n.k = r.k ORDER BY n.k").collect()
+    assert [tuple(row) for row in found] == [(1, '{"x":[1]}', 1), (2, "{}", None)]
+
+
 def test_keys_of_two_types_meet_in_a_common_one(session: SparkSession) -> None:
     session.sql("CREATE TEMPORARY VIEW wide AS SELECT CAST(id AS DECIMAL(20, 2)) AS id, ts FROM orders")
     session.sql("CREATE TEMPORARY VERSIONED TABLE by_id FROM wide KEYS (id) TIMESTAMP BY ts")
