@@ -271,6 +271,7 @@ EXACT: Final = Context(prec=80)  # two decimals of 38 digits add, and divide, wi
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _MICROSECOND: Final = timedelta(microseconds=1)
+_MICROSECONDS: Final = "decimal(19,0)"
 
 
 class Sum(Accumulator):
@@ -339,9 +340,8 @@ class Average(Accumulator):
         if isinstance(self._total, Decimal):
             return rounded_ratio(self._total, self._rows, self._type)
         if isinstance(self._total, timedelta):
-            total_us = self._total // _MICROSECOND
-            mean_us = (2 * abs(total_us) + self._rows) // (2 * self._rows)
-            return timedelta(microseconds=mean_us if total_us >= 0 else -mean_us)
+            mean_us = rounded_ratio(Decimal(self._total // _MICROSECOND), self._rows, _MICROSECONDS)
+            return timedelta(microseconds=int(mean_us))
         return self._total / self._rows
 
     def _take(self, value: Any, rows: int) -> None:

@@ -7,10 +7,11 @@ refused: Spark has no SQL function for the bytes by which it compares them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from catalog.entries import Column
-from sqlx.errors import UnsupportedError
+from sqlx.errors import BindError, UnsupportedError
+from sqlx.sql.expressions import AggregateCall, compared_arguments
 from sqlx.sql.tokens import tokenize
 
 _COLLATED = re.compile(r"string collate (?!utf8_binary\b)\w+", re.IGNORECASE)
@@ -30,6 +31,25 @@ def is_key(type_text: str) -> bool:
     (True, False)
     """
     return not _NO_KEY.search(type_text)
+
+
+def check_compared(text: str, call: AggregateCall, types: Sequence[str]) -> None:
+    """Refuse a kept aggregate that compares values of a type which the engine does not compare.
+
+    Args:
+        text: the statement.
+        call: the aggregate; it has the arguments that it takes.
+        types: of them.
+
+    Raises:
+        BindError: there is one.
+    """
+    for place in compared_arguments(call):
+        kind = types[place]
+        if not is_key(kind) and not (call.function == "collect_set" and "map<" not in kind):  # it compares variants
+            span = call.arguments[place]
+            wanted, found = "values that can be compared", {"found": span.of(text), "type": kind.upper()}
+            raise BindError("AGGREGATE.ARGUMENT_TYPE", text, span.pair, function=call.name, wanted=wanted, **found)
 
 
 def check_collation(text: str, place: tuple[int, int], found: str, type_text: str) -> None:

@@ -7,6 +7,7 @@ Projections carry the hidden columns along.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NoReturn
@@ -307,6 +308,11 @@ def own_stars(tokens: tuple[Token, ...]) -> list[Token]:
     """The stars that are items themselves, and not arguments: ``struct(*)`` shows one column."""
     own = {token.start for _, token in top_level(tokens)}
     return [star for star in stars(tokens) if star.start in own]
+
+
+def qualifier_of(tokens: Sequence[Token], at: int) -> str:
+    """The lower-case name before the dot before a token; "" where there is none."""
+    return tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else ""
 
 
 def quoted_path(name: str) -> str:

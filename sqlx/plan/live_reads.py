@@ -225,7 +225,7 @@ class LiveReads:
         for star, qualifier, excepted in starred_arguments(self.text, block) if shown else ():
             passed = [pipe for pipe in block.level.pipes if pipe.span.start < star.start]
             is_behind = bool(passed) and not self.is_read_again(block.level, passed[-1])
-            if is_behind or (is_replaced if qualifier is None else qualifier not in shown):
+            if is_behind or (qualifier not in shown if qualifier else is_replaced):
                 continue
             if excepted is not None:
                 self.edits.insert(excepted.end, f"{ROW}, ")

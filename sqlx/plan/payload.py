@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.entries import Column
-from sqlx.bind.right_side import stars
+from sqlx.bind.right_side import qualifier_of, stars
 from sqlx.bind.scope import RelationScope
 from sqlx.sql.structure import Block, Join
 from sqlx.sql.tokens import Span, Token, tokenize
@@ -102,14 +102,9 @@ def spelled_names(tokens: tuple[Token, ...], relations: set[str]) -> set[tuple[s
     names = set()
     for number, token in enumerate(tokens):
         if token.is_name:
-            before = _qualifier(tokens, number)
+            before = qualifier_of(tokens, number)
             names.add((before if before in relations else "", token.name.lower()))
     return names
-
-
-def _qualifier(tokens: Sequence[Token], at: int) -> str:
-    """What is before the dot before a token; "" where there is none."""
-    return tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else ""
 
 
 def _within(token: Token, spans: list[Span]) -> bool:
@@ -122,7 +117,7 @@ def _stars(block: Block, tokens: list[Token], outside: tuple[Token, ...]) -> tup
     every = False
     starred: set[str] = set()
     for star in (*stars(select), *stars(outside)):
-        qualifier = _qualifier(tokens, tokens.index(star))
+        qualifier = qualifier_of(tokens, tokens.index(star))
         if qualifier:
             starred.add(qualifier)
         else:

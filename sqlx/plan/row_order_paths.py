@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sqlx.bind.right_side import own_stars, stars
+from sqlx.bind.right_side import own_stars, qualifier_of, stars
 from sqlx.plan.select_list import groups
 from sqlx.sql.parser import read_tail
 from sqlx.sql.pipes import pipe_operators
@@ -191,23 +191,18 @@ def _names_columns(operator: tuple[Token, ...]) -> bool:
 def shows_row(text: str, block: Block, relation: Relation) -> bool:
     """Whether a star of the block's select list shows the hidden column already."""
     tokens = tokenize_span(text, block.select)
-    for star in own_stars(tokens):
-        at = tokens.index(star)
-        qualifier = tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else None
-        if qualifier is None or qualifier == (relation.visible_name or "").lower():
-            return True
-    return False
+    shown = ("", (relation.visible_name or "").lower())
+    return any(qualifier_of(tokens, tokens.index(star)) in shown for star in own_stars(tokens))
 
 
-def starred_arguments(text: str, block: Block) -> list[tuple[Token, str | None, Token | None]]:
+def starred_arguments(text: str, block: Block) -> list[tuple[Token, str, Token | None]]:
     """The stars that are arguments, as in ``struct(s.*)``: each with what is before the dot, and its EXCEPT's "("."""
     inner = [level.span for level in block.level.children if level.blocks]
-    found: list[tuple[Token, str | None, Token | None]] = []
+    found: list[tuple[Token, str, Token | None]] = []
     for span in (block.select, block.tail):
         tokens = tuple(t for t in tokenize_span(text, span) if not any(s.start <= t.start < s.end for s in inner))
         own = own_stars(tokens)
         for at in (tokens.index(star) for star in stars(tokens) if star not in own):
-            qualifier = tokens[at - 2].name.lower() if at >= 2 and tokens[at - 1].text == "." else None
             is_excepted = [t.text.upper() for t in tokens[at + 1 : at + 3]] == ["EXCEPT", "("]
-            found.append((tokens[at], qualifier, tokens[at + 2] if is_excepted else None))
+            found.append((tokens[at], qualifier_of(tokens, at), tokens[at + 2] if is_excepted else None))
     return found

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from catalog.entries import Entry
 from sqlx.bind.binder import RowOrder
-from sqlx.bind.right_side import own_stars
+from sqlx.bind.right_side import own_stars, qualifier_of
 from sqlx.bind.scope import RelationScope, name_chains
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import TableChanges
@@ -103,13 +103,13 @@ class ShownTable:
         return [self._meant(name_chains(inside)) if is_plain else frozenset()]
 
     def _starred(self, tokens: tuple[Token, ...], at: int) -> list[Names] | None:
-        asked = tokens[at - 2].name.lower() if at >= 2 else None
-        relations = [r for r in self.relations if asked is None or r.name.lower() == asked]
+        asked = qualifier_of(tokens, at)
+        relations = [r for r in self.relations if asked in ("", r.name.lower())]
         behind = tokens[at + 1 :]
         if not relations or (behind and behind[0].word != "EXCEPT"):
             return None
         hidden = {token.name.lower() for token in behind[1:] if token.is_name}
-        merged = {name for r in relations for name in r.merged} if asked is None else set()
+        merged = {name for r in relations for name in r.merged} if not asked else set()
         owners = [(r, c) for name in sorted(merged) for r in relations for c in r.columns
                   if c.name.lower() == name and name not in r.merged]  # fmt: skip
         rest = [(r, c) for r in relations for c in r.columns if c.name.lower() not in merged]

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 
 from catalog.entries import Column
 from sqlx.bind.binder import RowOrder
-from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key
+from sqlx.bind.comparison import check_carried, check_case, check_collation, check_compared, is_key
 from sqlx.bind.scope import name_chains
 from sqlx.errors import BindError, UnsupportedError, did_you_mean
 from sqlx.plan.context import Context
@@ -681,7 +681,8 @@ def _aggregate(
     check_carried(group.context.text, call.span.pair, zip(arguments, found, strict=True))
     for argument, kind in zip(arguments, found, strict=True):
         check_collation(group.context.text, call.span.pair, argument, kind)
-    check_arguments(group.context.text, call, found, types.get(f"__a{number}_f"), is_key)
+    check_arguments(group.context.text, call, found, types.get(f"__a{number}_f"))
+    check_compared(group.context.text, call, found)
     kind = result_type(call.function, found, "")
     has_filter = call.filter is not None and call.function != "rows"
     if not kind:

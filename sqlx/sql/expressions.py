@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NoReturn
@@ -227,9 +227,7 @@ def _arguments(inner: Cursor) -> tuple[Span, ...]:
     return tuple(inner.expressions())
 
 
-def check_arguments(
-    text: str, call: AggregateCall, types: list[str], filter_type: str | None, is_compared: Callable[[str], bool]
-) -> None:
+def check_arguments(text: str, call: AggregateCall, types: list[str], filter_type: str | None) -> None:
     """Refuse a kept aggregate whose arguments do not fit it; of the others the engine computes it judges itself.
 
     Args:
@@ -237,7 +235,6 @@ def check_arguments(
         call: the aggregate.
         types: of its arguments.
         filter_type: of the condition of its FILTER, or None.
-        is_compared: whether values of a type can be compared with each other.
 
     Raises:
         BindError: there are too many or too few, or one has a type that the aggregate does not take.
@@ -256,21 +253,18 @@ def check_arguments(
     what, allowed = _WANTED.get(call.function, ("", ()))
     if allowed and not types[0].startswith(allowed):
         _refuse_type(text, call, call.name, what, types[0])
-    for place in _compared(call):
-        if not is_compared(types[place]) and not (call.function == "collect_set" and "map<" not in types[place]):
-            _refuse_type(text, call, call.name, "values that can be compared", types[place], place)
 
 
-def _compared(call: AggregateCall) -> Iterable[int]:
-    """The arguments whose values are compared with each other."""
-    if call.distinct or call.function == "collect_set":
+def compared_arguments(call: AggregateCall) -> Sequence[int]:
+    """The arguments of a kept aggregate whose values are compared with each other, by their places."""
+    if call.function != "rows" and (call.distinct or call.function == "collect_set"):
         return range(len(call.arguments))
     return {"min": (0,), "max": (0,), "min_by": (1,), "max_by": (1,)}.get(call.function, ())
 
 
-def _refuse_type(text: str, call: AggregateCall, function: str, wanted: str, found: str, argument: int = 0) -> NoReturn:
+def _refuse_type(text: str, call: AggregateCall, function: str, wanted: str, found: str) -> NoReturn:
     is_filter = function != call.name
-    span = call.filter if is_filter and call.filter is not None else call.arguments[argument]
+    span = call.filter if is_filter and call.filter is not None else call.arguments[0]
     parameters = {"function": function, "wanted": wanted, "found": span.of(text), "type": found.upper()}
     raise BindError("AGGREGATE.ARGUMENT_TYPE", text, span.pair, **parameters)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from udtf.spark.workers import begin_task
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -56,14 +58,15 @@ def collected(frame: DataFrame) -> pa.Table:
     """The rows on the driver, timestamps in UTC.
 
     `toArrow` fails where a struct is NULL of which a field may not be, as in any VARIANT: Arrow does not cast it to its
-    own type. Rows of such columns come as Arrow files, which workers write.
+    own type. Rows of such columns come as blobs, which workers write.
     """
     if not any(_has_required_field(field.dataType) for field in frame.schema):
         return frame.toArrow()
     import pyarrow as pa
 
-    files = [row[0] for row in frame.mapInArrow(_written, "file BINARY").collect()]
-    found = [pa.ipc.open_stream(file).read_all() for file in files]
+    from udtf.stream.blobs import from_blob
+
+    found = [from_blob(row[0]) for row in frame.mapInArrow(_as_blobs, "blob BINARY").collect()]
     return pa.concat_tables(found) if found else arrow_schema(frame.schema).empty_table()
 
 
@@ -79,13 +82,13 @@ def _has_required_field(kind: DataType) -> bool:
     return False
 
 
-def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One partition as files, in a worker."""
+def _as_blobs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One partition, in a worker."""
     import pyarrow as pa
 
-    for batch in batches:
-        table = in_utc(pa.Table.from_batches([batch]))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as out:
-            out.write_table(table)
-        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["file"])
+    from udtf.stream.blobs import column_of, to_blob
+
+    begin_task()
+    for batch in (batch for batch in batches if batch.num_rows):
+        blob = to_blob(in_utc(pa.Table.from_batches([batch])).to_batches())
+        yield pa.RecordBatch.from_arrays([column_of(blob)], names=["blob"])
