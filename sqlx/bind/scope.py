@@ -9,6 +9,7 @@ from typing import Literal
 
 from catalog.entries import Column
 from sqlx.errors import BindError, did_you_mean
+from sqlx.sql.expressions import field_aliases
 from sqlx.sql.tokens import Span, Token
 
 Side = Literal["left", "right"]
@@ -175,10 +176,11 @@ def name_chains(tokens: tuple[Token, ...]) -> Iterator[list[Token]]:
     bound = {
         t.name.lower() for n, t in enumerate(tokens[:-1]) if t.is_name and tokens[n + 1].text == "->"
     } | _lambda_lists(tokens)
+    fields = field_aliases(tokens)
     index = 0
     while index < len(tokens):
         token = tokens[index]
-        if not token.is_name:
+        if not token.is_name or index in fields:
             index += 2 if token.text in (":", "::") and index + 1 < len(tokens) else 1
             continue
         chain = [token]

@@ -8,8 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from sqlx.errors import BindError
-from sqlx.sql.cursor import Cursor
-from sqlx.sql.expressions import AggregateCall, find_aggregates, is_chain, match, normal, struct_fields
+from sqlx.sql.expressions import (
+    AggregateCall,
+    alias_at,
+    field_aliases,
+    find_aggregates,
+    is_chain,
+    match,
+    normal,
+    struct_fields,
+)
 from sqlx.sql.parser import items_of
 from sqlx.sql.structure import Block, QueryTail, WindowCall
 from sqlx.sql.tokens import Span, Token, quoted, tokenize_span
@@ -45,29 +53,8 @@ def select_items(text: str, select: Span | None) -> list[Item]:
 
 
 def _item(tokens: tuple[Token, ...]) -> Item:
-    if len(tokens) > 2 and tokens[-2].word == "AS" and tokens[-1].is_name:
-        return Item(tokens[:-2], tokens[-1])
-    if len(tokens) > 1 and tokens[-1].is_name and tokens[-1].word not in ("END", "NULL", "TRUE", "FALSE"):
-        before = tokens[-2]
-        if (before.word in ("IGNORE", "RESPECT") and tokens[-1].word == "NULLS") or _is_interval(tokens):
-            return Item(tokens)
-        ends = before.text in (")", "]") or before.word == "END" or before.kind in ("quoted", "number", "string")
-        if ends or (before.kind == "word" and before.word not in _PREFIXES):
-            return Item(tokens[:-1], tokens[-1])
-    return Item(tokens)
-
-
-def _is_interval(tokens: tuple[Token, ...]) -> bool:
-    """Whether the last word is a unit: `ts + INTERVAL 1 DAY`."""
-    last = max((n for n, token in enumerate(tokens) if token.word == "INTERVAL"), default=None)
-    if last is None:
-        return False
-    cursor = Cursor("", tokens, last)
-    cursor.skip_expression()
-    return cursor.done
-
-
-_PREFIXES = frozenset("NOT AND OR IS LIKE IN DIV BETWEEN DISTINCT INTERVAL DATE TIMESTAMP CASE WHEN THEN ELSE".split())
+    end = alias_at(tokens)
+    return Item(tokens[:end], tokens[-1] if end < len(tokens) else None)
 
 
 def groups(text: str, block: Block, tail: QueryTail) -> bool:
@@ -149,10 +136,11 @@ class Replacer:
         found = self.pieces(tokens)
         named = {i.alias.name.lower(): n for n, i in reversed(list(enumerate(items))) if i.alias is not None}
         inside = [piece.span for piece in found if piece.kind == "aggregate"]
+        fields = field_aliases(tokens)
         for at, token in enumerate(tokens):
             around = (tokens[at - 1].text if at else "", tokens[at + 1].text if at + 1 < len(tokens) else "")
             number = named.get(token.name.lower()) if token.is_name and around[0] != "." and around[1] != "(" else None
-            if number is None or any(span.start <= token.start < span.end for span in inside):
+            if number is None or at in fields or any(span.start <= token.start < span.end for span in inside):
                 continue
             sql = f"({_written(self.text, items[number].span, selected[number])})"
             found = [piece for piece in found if piece.span.start != token.start]
@@ -167,16 +155,20 @@ class Replacer:
         """
         calls = {call.span.start: call for call in find_aggregates(self.text, tokens)}
         found: list[Replaced] = []
+        names = field_aliases(tokens)
         at = 0
         while at < len(tokens):
-            call = calls.get(tokens[at].start)
-            piece = self._aggregate(call) if call is not None else self._key(tokens, at) or self._window(tokens, at)
+            piece = self._piece(tokens, at, calls) if at not in names else None
             if piece is None:
                 at += 1
                 continue
             found.append(piece)
             at += sum(1 for t in tokens[at:] if t.start < piece.span.end)
         return self._named_as_written(tokens, found)
+
+    def _piece(self, tokens: tuple[Token, ...], at: int, calls: dict[int, AggregateCall]) -> Replaced | None:
+        call = calls.get(tokens[at].start)
+        return self._aggregate(call) if call is not None else self._key(tokens, at) or self._window(tokens, at)
 
     def _named_as_written(self, tokens: tuple[Token, ...], pieces: list[Replaced]) -> list[Replaced]:
         """The pieces, those that are fields of a struct under the names that they give to the fields."""

@@ -34,6 +34,7 @@ from sqlx.sql.expressions import (
     AggregateCall,
     check_arguments,
     check_no_aggregate,
+    field_aliases,
     find_aggregates,
     is_chain,
     normal,
@@ -441,7 +442,7 @@ def _check_grouped(group: Grouped, tokens: tuple, pieces: list[Replaced]) -> Non
     """
     names = {column.name.lower() for column in group.columns}
     aliases = {r.visible_name.lower() for i in group.block.items for r in [i.relation] if r.visible_name}
-    covered = [piece.span for piece in pieces]
+    covered = [piece.span for piece in pieces] + [span_of(tokens[at : at + 1]) for at in field_aliases(tokens)]
     outside = tuple(t for t in tokens if not any(s.start <= t.start < s.end for s in covered))
     stars = _all_columns(tokens, outside)
     if stars is not None:
@@ -708,14 +709,14 @@ def bounded_block(context: Context, block: Block, tail: QueryTail, from_text: st
     Raises:
         TemporalSqlError: they do not.
     """
-    slides = not context.streaming and not block.pipe and _slides(context, block, tail)
+    slides = not context.streaming and not block.pipe and _slides(context, block, tail, from_text)
     if slides:
         aggregate_block(context, block, tail, from_text)
     elif tail.ours:
         relations = Span(block.items[0].start, block.items[-1].end)
         prefix = with_clause(context.text, context.edits, block.level, relations)
         context.check_bounded(f"{prefix}SELECT * FROM {from_text}")
-        _spark_block(context, block, tail)
+        _spark_block(context, block, tail, from_text)
     else:
         return
     if tail.grace is not None:
@@ -727,9 +728,9 @@ def bounded_block(context: Context, block: Block, tail: QueryTail, from_text: st
         context.edits.insert(block.select.end, ", 'insert' AS _change_type")
 
 
-def _spark_block(context: Context, block: Block, tail: QueryTail) -> None:
+def _spark_block(context: Context, block: Block, tail: QueryTail, from_text: str) -> None:
     """Leave the grouping to Spark."""
-    grouping = _grouping(context, block, tail) if tail.group else None
+    grouping = _grouping(context, block, tail, from_text) if tail.group else None
     check_emission(context, block, tail, grouping)
     if grouping is not None and grouping.window is not None and grouping.window.column == "session_window":
         _name_sessions(context, block, tail)
@@ -768,20 +769,26 @@ def _name_sessions(context: Context, block: Block, tail: QueryTail) -> None:
                 context.edits.replace(Span(token.start, token.end), "session_window")
 
 
-def _slides(context: Context, block: Block, tail: QueryTail) -> bool:
+def _slides(context: Context, block: Block, tail: QueryTail, from_text: str) -> bool:
     """Whether a block groups by sliding windows, be it by an alias or a place in the select list."""
     text = context.text
     written = [tokenize_span(text, span) for span in (*tail.group, *([block.select] if block.select else []))]
     if not tail.group or not any(_calls(tokens) for tokens in written):
         return False
-    grouping = _grouping(context, block, tail)
+    grouping = _grouping(context, block, tail, from_text)
     return grouping.window is not None and grouping.window.window.kind == "sliding"
 
 
-def _grouping(context: Context, block: Block, tail: QueryTail) -> Grouping:
-    """What a block groups by, as far as can be said without its columns."""
+def _grouping(context: Context, block: Block, tail: QueryTail, from_text: str) -> Grouping:
+    """What a block groups by; its columns are asked for where a name may be one or an alias, as a column it is."""
+    text, items = context.text, select_items(context.text, block.select)
     bounds = BOUNDS if any(item.relation.windows is not None for item in block.items) else {}
-    return read_grouping(context.text, tail.group, select_items(context.text, block.select), set(), bounds)
+    alone = [tokens[0].name.lower() for span in tail.group if len(tokens := tokenize_span(text, span)) == 1]
+    if any(item.alias is not None and item.alias.name.lower() in alone for item in items):
+        prefix = with_clause(text, context.edits, block.level, Span(block.items[0].start, block.items[-1].end))
+        names = {column.name.lower() for column in context.columns_of(f"{prefix}SELECT * FROM {from_text}")}
+        items = [Item(i.tokens) if i.alias is not None and i.alias.name.lower() in names else i for i in items]
+    return read_grouping(text, tail.group, items, set(), bounds)
 
 
 def _calls(tokens: tuple[Token, ...]) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import Aggregation
+from sqlx.sql.expressions import result_type
 from udtf.operators.window_aggregate.config import arrow_type, reasons
 
 Strategy = Literal["exact", "native"]
@@ -49,6 +50,8 @@ def strategy_of(node: Aggregation, text: str, wanted: str | None = None) -> Stra
 def _not_native(node: Aggregation) -> str:
     """Why Spark's own aggregation cannot give the answers; "" where it can."""
     config = node.config
+    if any(call is not None and one.distinct for call, one in zip(node.calls, config.aggregates, strict=True)):
+        return "Spark's live aggregation has no DISTINCT"
     if not config.is_final:
         return "it gives final results only, and this is EMIT CHANGES"
     if config.window.kind not in ("time", "session"):
@@ -100,7 +103,29 @@ def native_aggregation(node: Aggregation, rows: DataFrame) -> DataFrame:
 
 
 def _aggregate(node: Aggregation, number: int) -> Column:
-    return F.expr(call_of(node, number)).alias(f"__a{number}")
+    is_distinct = node.config.aggregates[number].distinct
+    return F.expr(_distinct_call(node, number) if is_distinct else call_of(node, number)).alias(f"__a{number}")
+
+
+def _distinct_call(node: Aggregation, number: int) -> str:
+    """An aggregate of distinct arguments over the set of them: Spark's live aggregation has sets, and no DISTINCT."""
+    aggregate = node.config.aggregates[number]
+    arguments = [f"__a{number}_{m}" for m in range(aggregate.arguments)]
+    conditions = [f"{name} IS NOT NULL" for name in arguments] + [f"__a{number}_f"] * aggregate.has_filter
+    value = arguments[0] if len(arguments) == 1 else f"struct({', '.join(arguments)})"
+    values = f"collect_set({value}) FILTER (WHERE {' AND '.join(conditions)})"
+    if aggregate.function == "count":
+        return f"CAST(size({values}) AS BIGINT)"
+    if aggregate.function in ("min", "max"):
+        return f"array_{aggregate.function}({values})"
+    if aggregate.function not in ("sum", "avg"):
+        return values  # collect_list, collect_set
+    types = {column.name: column.type for column in node.input.columns}
+    total = result_type("sum", [types[arguments[0]]], "")
+    if aggregate.function == "avg" and total == "bigint":
+        total = "double"
+    added = f"aggregate({values}, CAST(NULL AS {total}), (x, y) -> CAST(coalesce(x + y, y) AS {total}))"
+    return added if aggregate.function == "sum" else f"CAST(try_divide({added}, size({values})) AS {aggregate.type})"
 
 
 def call_of(node: Aggregation, number: int) -> str:

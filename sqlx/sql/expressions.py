@@ -341,6 +341,49 @@ def struct_fields(tokens: tuple[Token, ...]) -> list[tuple[int, int, int]]:
     return sorted(found)
 
 
+def field_aliases(tokens: tuple[Token, ...]) -> set[int]:
+    """Where the names of a struct's fields are that are written out, with AS or without: they are no columns.
+
+    >>> from sqlx.sql.tokens import tokenize
+    >>> sorted(field_aliases(tuple(tokenize("struct(max(v) AS v, a + b, ts t)"))))
+    [7, 14]
+    """
+    ends = [(start, end, alias_at(tokens[start:end])) for start, end, _ in struct_fields(tokens)]
+    return {end - 1 for start, end, name in ends if name < end - start}
+
+
+def alias_at(tokens: tuple[Token, ...]) -> int:
+    """Where the alias of an expression begins, at AS or at the name: behind its end where there is none.
+
+    >>> from sqlx.sql.tokens import tokenize
+    >>> [alias_at(tuple(tokenize(text))) for text in ("v AS x", "max(v) x", "v", "ts + INTERVAL 1 DAY")]
+    [1, 4, 1, 5]
+    """
+    count = len(tokens)
+    if count > 2 and tokens[-2].word == "AS" and tokens[-1].is_name:
+        return count - 2
+    if count < 2 or not tokens[-1].is_name or tokens[-1].word in ("END", "NULL", "TRUE", "FALSE"):
+        return count
+    before = tokens[-2]
+    if (before.word in ("IGNORE", "RESPECT") and tokens[-1].word == "NULLS") or _is_interval(tokens):
+        return count
+    ends = before.text in (")", "]") or before.word == "END" or before.kind in ("quoted", "number", "string")
+    return count - 1 if ends or (before.kind == "word" and before.word not in _PREFIXES) else count
+
+
+def _is_interval(tokens: tuple[Token, ...]) -> bool:
+    """Whether the last word is a unit: `ts + INTERVAL 1 DAY`."""
+    last = max((n for n, token in enumerate(tokens) if token.word == "INTERVAL"), default=None)
+    if last is None:
+        return False
+    cursor = Cursor("", tokens, last)
+    cursor.skip_expression()
+    return cursor.done
+
+
+_PREFIXES = frozenset("NOT AND OR IS LIKE IN DIV BETWEEN DISTINCT INTERVAL DATE TIMESTAMP CASE WHEN THEN ELSE".split())
+
+
 def _makes_struct(tokens: tuple[Token, ...], places: list[int]) -> bool:
     """Whether parentheses are those of `struct`, or of a row: of several values, of no call, no IN and no lambda."""
     first, last = places[0], places[-1]

@@ -157,6 +157,36 @@ def test_an_aggregate_without_partial_state_is_spark_s(spark: SparkSession, tmp_
     assert sum(row[2] for row in found) == 30
 
 
+def test_distinct_arguments_beside_it_are_those_of_batch(spark: SparkSession, tmp_path: Path) -> None:
+    session = session_of(spark, tasks=1)
+    files = Files(session, tmp_path, "lw_distinct")
+    data = rows(40, 0, seed=9)
+    files.write(data)
+    files.write([{**data[-1], "seq": 99, "ts": data[-1]["ts"] + dt.timedelta(days=1)}])
+    amount, length = "CAST(nullif(v, 8) AS DECIMAL(10, 2))", "make_dt_interval(0, 0, v, v / 1000000)"
+    distinct = [f"{call}(DISTINCT {of})" for call in ("sum", "avg") for of in ("v", amount, "v / 2D", length)]
+    distinct += ["count(DISTINCT v, seq % 3) FILTER (WHERE v < 7)", "count(DISTINCT nullif(v, 1))", "min(DISTINCT v)"]
+    distinct += ["sort_array(collect_list(DISTINCT v))", "max(DISTINCT k)", "sum(DISTINCT v) FILTER (WHERE v < 0)"]
+    items = ", ".join(["k", "median(v)", *distinct])
+    query = f"SELECT {items} FROM {{}} GROUP BY k, window(ts, '20 seconds') HAVING count(*) > 1 EMIT FINAL"
+    found: list[tuple[Any, ...]] = []
+    live = query.format("STREAM lw_distinct")
+    run(session, live, tmp_path, found)
+    bounded = session.sql(query.format("lw_distinct"))
+    assert session.sql(live).schema.simpleString() == bounded.schema.simpleString()
+    assert sorted(map(repr, found)) == sorted(repr(tuple(row)) for row in bounded.collect())
+    assert len(found) > 3
+    with pytest.raises(PySparkException, match="no DISTINCT"):
+        session.sql(live.replace("median(v)", "median(DISTINCT v)"))
+
+
+def test_a_group_is_by_the_column_that_an_alias_is_named_like(spark: SparkSession, tmp_path: Path) -> None:
+    Files(spark, tmp_path, "lw_alias").write(rows(1, 0, 0))
+    query = "SELECT max(struct(v AS k)) AS k FROM {} GROUP BY k, window(ts, '1 hour') EMIT FINAL"
+    for name in ("lw_alias", "STREAM lw_alias"):
+        assert spark.sql(query.format(name)).schema.simpleString() == "struct<k:struct<k:bigint>>"
+
+
 def test_late_rows_go_to_their_table(spark: SparkSession, tmp_path: Path) -> None:
     session = session_of(spark, tasks=1)
     files = Files(session, tmp_path, "w")
@@ -335,6 +365,8 @@ STRUCTS = (
     f"SELECT struct(k, count(*), upper(k)), (k, max(v)) AS x, struct((k)) FROM {{s}} {WINDOWS}",
     f"SELECT array(struct(window.start, k))[0], struct(window, 1) FROM {{s}} {WINDOWS}",
     f"SELECT max_by(struct(*), ts) AS x, max(struct(s.*)), first(struct(s.* EXCEPT (v))) FROM {{s}} AS s {WINDOWS}",
+    f"SELECT struct(max(v) AS k, k AS v), (k v, count(*) k) AS x, struct(k AS window) FROM {{s}} {WINDOWS}",
+    "SELECT max(struct(v k)).k AS k, struct(v n).n AS m FROM {s} GROUP BY k, v, window(ts, '1 hour') EMIT FINAL",
     "SELECT (session_window, k) AS x FROM {s} GROUP BY k, session_window(ts, '1 hour') EMIT FINAL",
     "SELECT struct(k, max(v)), max(struct(*)) AS x FROM {s} GROUP BY k, sliding_window(ts, INTERVAL 1 HOUR) EMIT FINAL",
     "SELECT struct(*), (k, v) AS y, struct(q.*) AS z FROM {s} DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k) AS q",
