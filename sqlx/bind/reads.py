@@ -59,7 +59,7 @@ def names_versions(binder: Binder, root: Level) -> bool:
     if any(level.recursive for level in root.walk()):
         return False
     items = [item for block in root.blocks for item in block.items]
-    return any(_shows_versions(binder, relation, root) for item in items for relation in _kept_relations(item))
+    return any(shows_versions(binder, relation, root) for item in items for relation in _kept_relations(item))
 
 
 def _kept_relations(item: FromItem) -> Iterator[Relation]:
@@ -68,9 +68,12 @@ def _kept_relations(item: FromItem) -> Iterator[Relation]:
         yield from (relation,) if relation.group is None else _kept_relations(relation.group)
 
 
-def _shows_versions(binder: Binder, relation: Relation, level: Level) -> bool:
+def shows_versions(binder: Binder, relation: Relation, level: Level) -> bool:
+    """Whether the rows of a relation are versions of a table, and not as of one time; by its name or a query."""
+    if relation.travel is not None:
+        return False
     if relation.inner is not None:
-        return _shows_versions(binder, relation.inner, level)
+        return shows_versions(binder, relation.inner, level)
     query = level.query_of(relation)
     if query is not None or not relation.parts:
         return query is not None and names_versions(binder, query)

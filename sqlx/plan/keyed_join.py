@@ -9,6 +9,7 @@ from typing import ClassVar
 from catalog.entries import Column, Entry
 from sqlx.bind.binder import ROW, Binder, RowOrder, is_row_order
 from sqlx.bind.comparison import check_carried, check_case, check_collation, is_key, padded
+from sqlx.bind.reads import rewritten_read, shows_versions
 from sqlx.bind.right_side import RightSide, RightSideReader, renamed
 from sqlx.bind.scope import Reference, RelationScope, Scope, Side, name_chains
 from sqlx.errors import BindError, UnsupportedError
@@ -445,20 +446,31 @@ def with_row(needed: Needed, inputs: Inputs) -> Needed:
 # The operands of joins of ours: what is known of them, and right ones other than versioned tables under AS OF.
 
 
+_CURRENT = (
+    "`{name}` joins current rows of a versioned table: it is more than projections and filters over one. "
+    "history(…) in it reads all versions."
+)
+
+
 def any_right(context: Context, reader: RightSideReader, relation: Relation, level: Level) -> RightSide:
-    """MATCH_CONDITION and ASOF take any relation; a versioned table gives its versions.
+    """MATCH_CONDITION and ASOF take any relation; a versioned table gives its versions, through a subquery too.
 
     Raises:
         BindError, UnsupportedError: there is no such relation, or it cannot stand there.
     """
-    entry = context.binder.entry(relation.parts) if relation.kind == "name" else None
-    if entry is not None and entry.kind == "versioned":
-        return reader.read(relation, level)
-    if context.streaming:
-        return reader.read(relation, level)
+    if context.streaming or shows_versions(context.binder, relation, level):
+        try:
+            return reader.read(relation, level)
+        except UnsupportedError as error:
+            if context.streaming or error.condition != "AS_OF_JOIN.RIGHT_SIDE":
+                raise
+            context.notes.append(_CURRENT.format(name=relation.visible_name or "the subquery"))
+    read = rewritten_read(context.text, relation, context.binder, context.in_order)
+    if read is not None:
+        context.edits.replace(*read)
     prefix = with_clause(context.text, context.edits, level, relation.span)
-    body = context.edits.render(relation.body)
-    body += "".join(f" {part.of(context.text)}" for part in (relation.travel, relation.extra) if part is not None)
+    end = max(part.end for part in (relation.body, relation.travel, relation.extra) if part is not None)
+    body = context.edits.render(Span(relation.body.start, end))
     sql = f"{prefix}SELECT * FROM {body}"
     columns = context.bound(sql, relation)
     arrival = context.binder.arrival(body) if not prefix else "monotonically_increasing_id()"

@@ -130,11 +130,12 @@ class LiveReads:
         inner = level.query_of(relation)
         if inner is not None:
             self._through(relation, inner)
-            return
-        entry = self.binder.entry(relation.parts) if relation.kind == "name" else None
-        if entry is None and relation.kind == "name" and relation.stream:
+        entry = self.binder.entry(relation.parts) if relation.kind == "name" and inner is None else None
+        if entry is None and relation.kind == "name" and relation.stream and inner is None:
             entry = self.binder.viewed(relation.parts)
         if entry is None:
+            if relation.windows is not None:  # whoever groups by them makes the windows
+                self.edits.replace(relation.body, relation.windows.source)
             return
         live = live_read(self.binder, entry, self.text, relation.body)
         self.nodes.setdefault(live.name, Source(entry))

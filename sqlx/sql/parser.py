@@ -464,7 +464,7 @@ class FromReader:
             cursor.step()
         lateral = cursor.take("LATERAL")
         found = self._body(cursor, level, stream)
-        found.stream, found.lateral = stream, lateral
+        found.stream, found.lateral = stream or found.stream, lateral
         self._extensions(cursor, found)
         if not self.as_of.travels_on(cursor, found):
             self.name(cursor, found)

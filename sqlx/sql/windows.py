@@ -135,15 +135,19 @@ def windowed(text: str, tokens: tuple[Token, ...], found: Relation) -> Relation:
     if name not in _LENGTHS_OF_RELATION:
         return found
     last = inside[-2] if words[0] == "TABLE" else inside[-1]
-    relation, parts = _read(Cursor(text, tokens, first + 2, last), name, found.body)
+    cursor = Cursor(text, tokens, first + 2, last)
+    relation, parts, found.stream = _read(cursor, name, found.body)
     found.kind, found.parts, found.windows = "name", parts, relation
     return found
 
 
-def _read(cursor: Cursor, name: str, body: Span) -> tuple[WindowRelation, tuple[str, ...]]:
+def _read(cursor: Cursor, name: str, body: Span) -> tuple[WindowRelation, tuple[str, ...], bool]:
+    """What it does, over which table, and whether that is read live: `TABLE STREAM t`."""
     _skip_name(cursor)
     if not cursor.take("TABLE"):
         _form(cursor, name)
+    following = cursor.peek(1)
+    stream = following is not None and following.is_name and following.word != "PARTITION" and cursor.take("STREAM")
     start = cursor.index
     parts = tuple(part.name for part in cursor.path("a table; name a query in a WITH clause"))
     source = cursor.span_from(start).of(cursor.text)
@@ -162,7 +166,7 @@ def _read(cursor: Cursor, name: str, body: Span) -> tuple[WindowRelation, tuple[
     if not least <= len(lengths) <= most:
         _form(cursor, name)
     window = _window_of_relation(cursor.text, name, lengths)
-    return WindowRelation(WindowCall(body, "", time, window), name, source, partition), parts
+    return WindowRelation(WindowCall(body, "", time, window), name, source, partition), parts, stream
 
 
 def _partition(cursor: Cursor, name: str) -> list[Span]:

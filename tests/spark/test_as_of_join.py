@@ -144,6 +144,7 @@ SPELLINGS = [
     "l LEFT ASOF JOIN arrived r MATCH_CONDITION (r.t <= l.t) USING (k)",
     "l ASOF LEFT JOIN arrived r ON l.k = r.k AND l.t >= r.t",
     "l LEFT JOIN (SELECT * FROM arrived) r AS OF l.t ON l.k = r.k",
+    "l LEFT ASOF JOIN (SELECT k, n, t AS u FROM arrived) r MATCH_CONDITION (l.t >= r.u) ON l.k = r.k",
     "l LEFT JOIN (SELECT k AS key, n FROM arrived AS x) r AS OF l.t INCLUSIVE ON l.k = r.key",
 ]
 
@@ -152,6 +153,26 @@ SPELLINGS = [
 def test_all_spellings_give_the_same_rows(spark, tables, spelling):
     expected = ordered(row[:2] for row in tables.execute(answer_sql(Options())).fetchall())
     assert ordered(spark.sql(f"SELECT l.id, r.n FROM {spelling}").collect()) == expected
+
+
+ANY = {
+    "an AS OF join": "(SELECT r.k, l.t, r.n FROM l JOIN arrived r AS OF l.t ON l.k = r.k WHERE l.t IS NOT NULL)",
+    "as of one time": "arrived TIMESTAMP AS OF '1970-01-01 00:00:30'",
+    "history": "history(arrived)",
+    "current rows": "(SELECT k, max(t) AS t, max(n) AS n FROM arrived GROUP BY k)",
+}
+
+
+@pytest.mark.parametrize("relation", ANY)
+def test_any_relation_is_what_it_shows_by_itself(spark, tables, relation):
+    shown = ANY[relation].removeprefix("(").removesuffix(")") if ANY[relation][0] == "(" else f"FROM {ANY[relation]}"
+    rows = spark.sql(shown)
+    spark.createDataFrame(rows.collect(), rows.schema).createOrReplaceTempView("any_rows")
+    query = "SELECT l.id, r.n FROM l ASOF LEFT JOIN {} AS r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k"
+    found, expected = (ordered(spark.sql(query.format(name)).collect()) for name in (ANY[relation], "any_rows"))
+    assert found == expected
+    assert any(n is not None for _, n in found)
+    spark.catalog.dropTempView("any_rows")
 
 
 @pytest.mark.parametrize("relation", ["subquery", "cte", "view", "temporary view"])

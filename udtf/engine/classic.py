@@ -215,7 +215,7 @@ class ClassicEngine:
     def hidden(self, relation: str, read: DataFrame | None = None) -> frozenset[str]:
         """The fields of ``_metadata``."""
         found = read if read is not None else self.spark.sql(f"SELECT * FROM {relation}")
-        return _hidden(_analyzed(found).child())
+        return _hidden(_main(_analyzed(found)).child())
 
     def hidden_of(self, source: DataFrame) -> frozenset[str]:
         """The fields of ``_metadata`` of a source."""
@@ -237,7 +237,7 @@ class ClassicEngine:
     def sources(self, frame: DataFrame, *, optimized: bool = False) -> dict[str, str]:
         """Output column to the column that it is."""
         plan = self._optimized(frame) if optimized else _analyzed(frame)
-        plan = plan.plan() if plan.getClass().getSimpleName() == "WithCTE" else plan
+        plan = _main(plan)
         if plan.getClass().getSimpleName() != "Project":
             return {}
         return dict(filter(None, map(column_read, _projected(plan))))
@@ -502,6 +502,11 @@ class _Listener:
 
 def _analyzed(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
+
+
+def _main(plan: Any) -> Any:
+    """A plan without the common table expressions around it."""
+    return plan.plan() if plan.nodeName() == "WithCTE" else plan
 
 
 def _relation(table: Any, *, is_temporary: bool) -> Relation:

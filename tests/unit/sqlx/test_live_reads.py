@@ -160,3 +160,12 @@ def test_a_definition_over_a_query_has_what_its_rows_carry_along(query: str, ord
 def test_a_query_that_is_run_by_itself_hands_nothing_on() -> None:
     plan = live("SELECT id, k, ts FROM STREAM clicks WHERE id > 1")
     assert (plan.carried, ROW in plan.root.sql) == (None, False)
+
+
+@pytest.mark.parametrize("written", ["TUMBLE(TABLE STREAM clicks", "STREAM TUMBLE(TABLE STREAM clicks"])
+def test_the_table_of_a_window_function_may_be_a_stream(written: str) -> None:
+    query = (
+        "SELECT k, count(*) AS n FROM {}, DESCRIPTOR(ts), INTERVAL 1 HOUR) GROUP BY k, window_start, window_end"
+        " EMIT FINAL"
+    )
+    assert live(query.format(written)).operators() == live(query.format("STREAM TUMBLE(TABLE clicks")).operators()
