@@ -10,10 +10,9 @@ from catalog.relations import as_of_sql, history_sql
 from sqlx.bind.binder import Binder, InOrder, LiveRead, NotLiveError
 from sqlx.bind.refusals import check_known
 from sqlx.errors import BindError, UnsupportedError
-from sqlx.sql.definitions import unquoted
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import FromItem, Level, Relation
-from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span
+from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span, unquoted
 
 
 def rewritten_read(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from catalog.definitions import part_text
+from catalog.definitions import name_text, part_text
 from catalog.spark import SparkCatalog
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import scan
@@ -62,13 +62,16 @@ def _within(text: str, namespace: tuple[str, ...], is_temporary: Callable[[str],
     """
     root, edits = scan(text), Edits(text)
     calls = [relation for relation in root.relations() if relation.kind == "function"]
-    names = [_name(text, relation) for relation in root.read() if len(relation.parts) == 1]
-    for token in (*names, *(token for call in calls for token in _arguments(text, call))):
+    database = _path(namespace[1:] if keeps_catalog else namespace)
+    for relation in root.read():
+        is_file = len(relation.parts) == 2 and bool({"/", ":"} & set(relation.parts[1]))
+        if len(relation.parts) == 1 and not is_temporary(relation.parts[0]):
+            _qualify(edits, relation, database)
+        elif len(relation.parts) == 2 and not is_file and not keeps_catalog:
+            _qualify(edits, relation, _path(namespace[:1]))
+    for token in (token for call in calls for token in _arguments(text, call)):
         if not is_temporary(token.name):
-            edits.insert(token.start, _path(namespace[1:] if keeps_catalog else namespace))
-    for relation in () if keeps_catalog else root.read():
-        if len(relation.parts) == 2 and not {"/", ":"} & set(relation.parts[1]):
-            edits.insert(_name(text, relation).start, _path(namespace[:1]))
+            edits.insert(token.start, database)
     return edits.render()
 
 
@@ -76,10 +79,14 @@ def _path(parts: tuple[str, ...]) -> str:
     return "".join(f"{part_text(part)}." for part in parts)
 
 
-def _name(text: str, relation: Relation) -> Token:
-    """The first part of a relation's name, which may stand inside the call of a window function."""
-    first = relation.parts[0]
-    return next(token for token in tokenize_span(text, relation.body) if token.is_name and token.name == first)
+def _qualify(edits: Edits, relation: Relation, path: str) -> None:
+    """Put a path before a relation's name, which may stand inside the call of a window function, or of IDENTIFIER."""
+    tokens, first = tokenize_span(edits.text, relation.body), relation.parts[0]
+    name = next((token for token in tokens if token.is_name and token.name == first), None)
+    if name is None:
+        edits.replace(relation.body, path + name_text(relation.parts))
+    else:
+        edits.insert(name.start, path)
 
 
 def _arguments(text: str, call: Relation) -> Iterator[Token]:

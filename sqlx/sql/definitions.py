@@ -13,7 +13,7 @@ from catalog.entries import Column, Kind
 from sqlx.errors import BindError, TemporalParseError, did_you_mean
 from sqlx.sql.cursor import Cursor
 from sqlx.sql.intervals import parse_interval
-from sqlx.sql.tokens import QUERY_WORDS, Token, tokenize
+from sqlx.sql.tokens import QUERY_WORDS, Token, tokenize, unquoted
 
 # Reads what is inside the clauses of a definition: names, columns with types, properties.
 
@@ -120,13 +120,6 @@ class ListReader:
             self.cursor.fail("a value")
         token = self.cursor.next()
         return sign + (unquoted(token) if token.kind == "string" else token.text)
-
-
-def unquoted(token: Token) -> str:
-    """The text that a string token stands for."""
-    quote = token.text[-1]
-    body = token.text[token.text.index(quote) + 1 : -1].replace(quote * 2, quote)
-    return body if token.text[0] in "rR" else re.sub(r"\\(.)", r"\1", body)
 
 
 # The clauses of a definition: each read where it is, in any order, at most once.

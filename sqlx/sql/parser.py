@@ -41,10 +41,12 @@ from sqlx.sql.tokens import (
     QUERY_WORDS,
     TAIL_WORDS,
     TRAVEL_WORDS,
+    LexicalError,
     Span,
     Token,
     tokenize,
     tokenize_span,
+    unquoted,
 )
 from sqlx.sql.windows import windowed
 
@@ -485,8 +487,11 @@ class FromReader:
             return self._values(cursor, level)
         parts = cursor.path("a relation")
         if cursor.symbol() == "(":
+            named = _identifier(cursor) if [part.word for part in parts] == ["IDENTIFIER"] else None
             self.scanner.inside(cursor, level)
             span = cursor.span_from(start)
+            if named is not None:
+                return Relation("name", span, span, parts=named)
             return windowed(cursor.text, self.tokens, Relation("function", span, span, call=parts[-1].name.lower()))
         span = cursor.span_from(start)
         return Relation("name", span, span, parts=tuple(p.name for p in parts))
@@ -744,12 +749,27 @@ def readable(text: str) -> Iterator[None]:
         raise TemporalParseError("PARSE.TOO_DEEP", text, place, depth=max(depths, default=0)) from None
 
 
+def _identifier(cursor: Cursor) -> tuple[str, ...] | None:
+    """The name that `IDENTIFIER('name')` stands for, at its parenthesis; None where an expression makes it."""
+    inside = cursor.tokens[cursor.index + 1 : cursor.closing()]
+    if len(inside) != 1 or inside[0].kind != "string":
+        return None
+    try:
+        tokens = tokenize(unquoted(inside[0]))
+    except LexicalError:  # Spark says so
+        return None
+    is_path = all(token.is_name if n % 2 == 0 else token.text == "." for n, token in enumerate(tokens))
+    return tuple(token.name for token in tokens[::2]) if is_path and len(tokens) % 2 else None
+
+
 class Scanner:
     """One pass over the tokens of one statement."""
 
     def __init__(self, text: str, tokens: tuple[Token, ...]) -> None:
         self.text, self.tokens = text, tokens
         self.reader = FromReader(self)
+        is_script = bool(tokens) and tokens[0].word == "BEGIN"
+        self._ends = _SET_WORDS | {"DO"} if is_script else _SET_WORDS  # FOR row AS query DO
 
     def scan(self) -> Level:
         """The level of the whole statement."""
@@ -834,7 +854,7 @@ class Scanner:
             if len(items) == 1 and pipe:
                 self.reader.deduplicate.piped(cursor, items[0], level)
                 self.reader.piped(cursor, items[0], level)
-        tail = self._until(cursor, level, _SET_WORDS)
+        tail = self._until(cursor, level, self._ends)
         if "|>" in self.text:
             self.reader.as_of.check_pipes(tail)
         level.blocks.append(Block(cursor.span_from(start), select, items, tail, level, pipe))

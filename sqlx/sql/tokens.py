@@ -196,6 +196,13 @@ def _starts(text: str) -> list[int]:
     return [token.start for token in tokenize(text)]
 
 
+def unquoted(token: Token) -> str:
+    """The text that a string token stands for."""
+    quote = token.text[-1]
+    body = token.text[token.text.index(quote) + 1 : -1].replace(quote * 2, quote)
+    return body if token.text[0] in "rR" else re.sub(r"\\(.)", r"\1", body)
+
+
 def quoted(name: str) -> str:
     """A name in backticks."""
     return f"`{name.replace('`', '``')}`"

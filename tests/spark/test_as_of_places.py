@@ -262,6 +262,26 @@ def test_scripts_variables_and_described_queries(db):
 
 
 @since((4, 1), "scripts, unless a setting has them")
+def test_the_query_of_a_loop_may_end_with_a_clause_of_ours(db):
+    query = "SELECT k, count(*) AS n FROM orders GROUP BY k, window(ts, '1 day')"
+    counted = sum(row.n for row in db.sql(query).collect())
+    for clause in ("EMIT FINAL", "GRACE PERIOD INTERVAL 1 DAY", "HAVING count(*) > 0 EMIT FINAL"):
+        loop = f"FOR w AS {query} {clause} DO SET total = total + w.n; END FOR"
+        script = f"BEGIN DECLARE total BIGINT DEFAULT 0; {loop}; SELECT total; END"
+        assert db.sql(script).collect()[0].total == counted, clause
+
+
+def test_a_name_may_be_a_parameter(db):
+    names = {"o": "orders", "r": "places.`rates`"}
+    expected = rows(db.sql(plain(JOINED)))
+    for join in ("JOIN {r} AS r AS OF o.ts", "ASOF JOIN {r} AS r MATCH_CONDITION (o.ts >= r.ts)"):
+        query = f"SELECT o.id, r.rate FROM {{o}} AS o LEFT {join} ON o.k = r.k"
+        assert rows(db.sql(query.format(o="IDENTIFIER(:o)", r="IDENTIFIER(:r)"), args=names)) == expected
+    at = "SELECT * FROM IDENTIFIER(:r) TIMESTAMP AS OF '2024-01-01'"
+    assert rows(db.sql(at, args=names)) == rows(db.sql("SELECT * FROM rates TIMESTAMP AS OF '2024-01-01'"))
+
+
+@since((4, 1), "scripts, unless a setting has them")
 def test_variables_of_a_script_in_clauses_of_an_operator(db):
     join = "SELECT o.id, r.rate FROM orders o ASOF LEFT JOIN spans r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
     expected = rows(db.sql(f"{join} AND o.k = 'a'"))

@@ -48,6 +48,8 @@ def read(text: str, here: tuple[str, str] = ("spark_catalog", "default"), **fact
         ("SELECT * FROM history(t)", "SELECT * FROM history({db}t)"),
         ("SELECT * FROM f(TABLE(t) PARTITION BY k)", "SELECT * FROM f(TABLE({db}t) PARTITION BY k)"),
         ("SELECT * FROM parquet.`/data/t`", "SELECT * FROM parquet.`/data/t`"),
+        ("SELECT * FROM IDENTIFIER('t') AS x, IDENTIFIER(f('t'))",
+         "SELECT * FROM {db}`t` AS x, IDENTIFIER(f('t'))"),
         ("SELECT * FROM passing, t", "SELECT * FROM passing, {db}t"),
         ("SELECT * FROM s DEDUPLICATE WITHIN INTERVAL '1' DAY BY (k)",
          "SELECT * FROM {db}s DEDUPLICATE WITHIN INTERVAL '1' DAY BY (k)"),
