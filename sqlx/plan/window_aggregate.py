@@ -556,7 +556,7 @@ def _of_stream(
     config = config_of(context, group.tail, Window() if window is None else window.window, n_keys, aggregates)
     config = replace(config, max_future_us=entry.max_future_us if entry is not None else None)
     types = {column.name: column.type for column in fragment.columns}
-    bound = "timestamp" if context.streaming or window is None else types["__time"]
+    bound = "timestamp" if window is None else types["__time"]
     keys = [Column(f"__k{n}", types[f"__k{n}"]) for n in range(n_keys)]
     shown = (
         *keys,
@@ -635,8 +635,8 @@ def _time(group: Grouped) -> str:
     time = group.context.edits.render(call.time)
     sql = f"{group.prefix}SELECT {time} AS __x FROM {group.from_text}"
     (column,) = group.context.columns_of(sql)
-    if column.type == "date":
-        return f"CAST({time} AS TIMESTAMP_NTZ)"
+    if column.type == "date":  # in the windows that Spark makes in batch a date is its midnight in the session's zone
+        return f"CAST({time} AS {'TIMESTAMP_NTZ' if call.window.kind == 'sliding' else 'TIMESTAMP_LTZ'})"
     if column.type not in _TIMES:
         found = {"found": call.time.of(group.context.text), "type": column.type.upper()}
         raise BindError("WINDOW.TIME_TYPE", group.context.text, call.time.pair, **found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -318,7 +319,8 @@ class _AggregationHost(_TableHost):
         if len(self.node.bounds) != 1:
             return key
         (bound,), first = self.node.bounds, self.node.config.n_keys
-        return (*key[:first], from_micros(key[first + ("__ws", "__we").index(bound)]))
+        kind = next(column.type for column in self.node.columns if column.name == bound)
+        return (*key[:first], _as_time(key[first + ("__ws", "__we").index(bound)], kind))
 
     def gone(self, update: Update) -> Values:
         return self._values(_key_first(update, self.node))
@@ -331,8 +333,14 @@ class _AggregationHost(_TableHost):
         found = list(values)
         for place, column in enumerate(self.node.columns):
             if column.name in ("__ws", "__we"):
-                found[place] = from_micros(found[place])
+                found[place] = _as_time(found[place], column.type)
         return tuple(found)
+
+
+def _as_time(micros: int, kind: str) -> dt.datetime:
+    """A bound of a window, without a zone where it is one of times without a zone."""
+    found = from_micros(micros)
+    return found.replace(tzinfo=None) if kind == "timestamp_ntz" else found
 
 
 def window_aggregate(node: Aggregation, tasks: int, engine: Engine) -> Host:

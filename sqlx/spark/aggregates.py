@@ -11,9 +11,11 @@ from typing import Literal, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampNTZType
 
 from sqlx.errors import UnsupportedError
 from sqlx.plan.nodes import Aggregation
+from sqlx.spark.local_times import instant_of, time_of
 from sqlx.sql.expressions import result_type
 from udtf.operators.window_aggregate.config import arrow_type, reasons
 
@@ -94,11 +96,17 @@ def native_aggregation(node: Aggregation, rows: DataFrame) -> DataFrame:
     is_session = window.kind == "session"
     column = F.session_window("__time", size) if is_session else F.window("__time", size, slide, offset)
     keys = [F.col(f"__k{n}") for n in range(config.n_keys)]
+    time = rows.schema["__time"].dataType
+    if isinstance(time, TimestampNTZType):  # a watermark is of instants
+        rows = rows.withColumn("__time", instant_of(F.col("__time")))
     marked = rows.withWatermark("__time", f"{config.grace_us} microseconds")
     grouped = marked.groupBy(*keys, column.alias("__window"))
     found = [_aggregate(node, n) for n in range(len(config.aggregates))]
     answered = grouped.agg(*(found or [F.count(F.lit(1)).alias("__rows")]))
-    bounds = [F.col("__window.start").alias("__ws"), F.col("__window.end").alias("__we")]
+    ends = {"__ws": F.col("__window.start"), "__we": F.col("__window.end")}
+    if isinstance(time, TimestampNTZType):
+        ends = {name: time_of(F.unix_micros(end), time) for name, end in ends.items()}
+    bounds = [end.alias(name) for name, end in ends.items()]
     return answered.select(*keys, *bounds, *[F.col(f"__a{n}") for n in range(len(found))])
 
 

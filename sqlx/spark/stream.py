@@ -44,6 +44,7 @@ from sqlx.plan.subquery_text import stands_in
 from sqlx.plan.updates import TableGiver, kept_orders, updates_in
 from sqlx.spark.aggregates import SETTING, native_aggregation, strategy_of, uncompiled
 from sqlx.spark.batch import live_copies, query_frame
+from sqlx.spark.local_times import time_of
 from sqlx.spark.workers import check_client, check_driver, check_workers
 from udtf.columns.arrays import can_hash
 from udtf.columns.names import is_order
@@ -157,9 +158,9 @@ def answered_schema(types: StructType, orders: int) -> StructType:
     return StructType([*fields, StructField("__time", LongType()), *carried])
 
 
-def with_times(rows: DataFrame) -> DataFrame:
-    """Bounds and event time as timestamps."""
-    bounds = {name: F.timestamp_micros(F.col(name)) for name in _BOUNDS if name in rows.columns}
+def with_times(rows: DataFrame, types: StructType) -> DataFrame:
+    """Bounds and event time as times; bounds without a zone are by the same clock whichever zone the session is in."""
+    bounds = {name: time_of(F.col(name), types[name].dataType) for name in _BOUNDS if name in rows.columns}
     return rows.withColumns({**bounds, "__event_time": F.timestamp_micros(F.col("__time"))}).drop("__time")
 
 
@@ -602,7 +603,7 @@ class StreamLowering:
             sent = from_arrow_schema(rows_schema(node, order)[0])
             return _in_columns_of(node, _making(node, fat, self.tasks, order).frame(sent))
         if isinstance(node, Aggregation):
-            return with_times(rows_of(fat, "rows", answered_schema(schema, self._emit_order(node))))
+            return with_times(rows_of(fat, "rows", answered_schema(schema, self._emit_order(node))), schema)
         if self._is_read_on(node):
             return rows_of(fat, "rows", schema)
         hidden = [field for field in schema.fields if is_row_order(field.name)]

@@ -194,6 +194,19 @@ class Cursor:
             self.fail("an expression")
         return self.span_from(start)
 
+    def skip_cast(self) -> None:
+        """Step over ``::`` and the type after it."""
+        self.step(2)
+        if self.symbol() == "(":
+            self.skip_group()
+        depth = 0
+        while self.symbol() in ("<", "<>") or depth:
+            signs = self.symbol()
+            depth += signs.count("<") - signs.count(">")
+            self.step()
+            if self.done:
+                return
+
     def _continues(self) -> bool:
         """Whether the next token goes on with an expression that could end here."""
         token = self.peek()
@@ -226,9 +239,7 @@ class Cursor:
             self.skip_group()
             return True
         if symbol == "::":
-            self.step(2)
-            if self.symbol() == "(":
-                self.skip_group()
+            self.skip_cast()
             return True
         if self.take("IS"):
             return self._is_test()

@@ -356,8 +356,10 @@ def alias_at(tokens: tuple[Token, ...]) -> int:
     """Where the alias of an expression begins, at AS or at the name: behind its end where there is none.
 
     >>> from sqlx.sql.tokens import tokenize
-    >>> [alias_at(tuple(tokenize(text))) for text in ("v AS x", "max(v) x", "v", "ts + INTERVAL 1 DAY")]
-    [1, 4, 1, 5]
+    >>> [alias_at(tuple(tokenize(text))) for text in ("v AS x", "max(v) x", "v", "ts + INTERVAL 1 DAY", "a > b")]
+    [1, 4, 1, 5, 3]
+    >>> [alias_at(tuple(tokenize(text))) for text in ("v::date d", "v::array<map<int, date>> x", "v::int > b")]
+    [3, 11, 5]
     """
     count = len(tokens)
     if count > 2 and tokens[-2].word == "AS" and tokens[-1].is_name:
@@ -368,7 +370,18 @@ def alias_at(tokens: tuple[Token, ...]) -> int:
     if (before.word in ("IGNORE", "RESPECT") and tokens[-1].word == "NULLS") or _is_interval(tokens):
         return count
     ends = before.text in (")", "]") or before.word == "END" or before.kind in ("quoted", "number", "string")
-    return count - 1 if ends or (before.kind == "word" and before.word not in _PREFIXES) else count
+    is_word = before.kind == "word" and before.word not in _PREFIXES
+    return count - 1 if ends or is_word or _ends_cast(tokens[:-1]) else count
+
+
+def _ends_cast(tokens: tuple[Token, ...]) -> bool:
+    """Whether the last word ends the type of a cast: `ts::date`."""
+    last = max((n for n, token in enumerate(tokens) if token.text == "::"), default=None)
+    if last is None:
+        return False
+    cursor = Cursor("", tokens, last)
+    cursor.skip_cast()
+    return cursor.done
 
 
 def _is_interval(tokens: tuple[Token, ...]) -> bool:

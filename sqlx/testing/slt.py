@@ -53,7 +53,7 @@ from sqlx.errors import TemporalParseError, TemporalSqlError
 from sqlx.replay.driver import Change, ReplayDriver
 from sqlx.replay.duckdb import Engine
 from sqlx.replay.script import Script, plain, read_script
-from sqlx.replay.types import INTEGRAL, SparkType, parse_type, reader_of, to_micros
+from sqlx.replay.types import INTEGRAL, Reader, SparkType, parse_type, reader_of, to_micros
 from sqlx.sql.definitions import parse_definition
 
 if TYPE_CHECKING:
@@ -396,21 +396,24 @@ def run_batch(case: Case, spark: SparkSession) -> Answer:
     for statement in script.definitions:
         session.sql(_over_rows(statement, session, script, tables))
     frame = session.sql(case.query).drop("_change_type")
-    read = [reader_of(parse_type(column.type)) for column in script.plan.root.columns]
-    found = [tuple(plain_value(value) for value in row) for row in frame.collect()]
-    final = sorted(words_of_row(r(v) for r, v in zip(read, row, strict=True)) for row in found)
+    read = [reader_of_collected(parse_type(column.type)) for column in script.plan.root.columns]
+    final = sorted(words_of_row(r(v) for r, v in zip(read, row, strict=True)) for row in frame.collect())
     _compare_final("batch", case, final)
     return Answer({"final": final})
 
 
-def plain_value(value: Any) -> Any:
-    """A collected value as replay has it."""
-    import datetime as dt
+def reader_of_collected(kind: SparkType) -> Reader:
+    """A function that gives a value that Spark has collected the shape that it has in replay."""
+    read, zone = reader_of(kind), None if kind.name == "timestamp_ntz" else dt.UTC  # the tests' time zone is UTC
+    return lambda value: read(plain_value(value, zone))
 
+
+def plain_value(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
+    """A collected value as replay has it; `zone` is what collected times are in."""
     if isinstance(value, dt.datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=dt.UTC)  # the tests' time zone is UTC
+        return value.replace(tzinfo=zone)
     if hasattr(value, "asDict"):
-        return {name: plain_value(item) for name, item in value.asDict().items()}
+        return {name: plain_value(item, zone) for name, item in value.asDict().items()}
     return value
 
 

@@ -27,7 +27,7 @@ from sqlx.sql.definitions import StreamingTable, parse_definition, parse_streami
 from sqlx.sql.parser import scan
 from sqlx.sql.tokens import tokenize
 from sqlx.streaming.backend import start_conf
-from sqlx.testing.slt import Answer, Differs, plain_value, words_of_row
+from sqlx.testing.slt import Answer, Differs, reader_of_collected, words_of_row
 from udtf.engine import is_remote
 from udtf.engine.watching import counters_named
 from udtf.spark.tasks import PARTITIONS, configured_tasks, stream_conf
@@ -262,7 +262,7 @@ def check_live(spark: SparkSession, text: str, records: Records, sizes: Sequence
     driver = ReplayDriver(text)
     wanted = [(change.op, *words_of_row(change.row.values())) for change in driver.push(records)]
     counts = {name: driver.metrics.get(name, 0) for name in COUNTED}
-    read = [reader_of(parse_type(column.type)) for column in script.plan.root.columns]
+    read = [reader_of_collected(parse_type(column.type)) for column in script.plan.root.columns]
     # A frame has no second sink for LATE TO; what is refused is counted all the same.
     query = text.rsplit(";", 1)[1]
     query = re.sub(r"LATE\s+TO\s+\w+", "LATE DROP" if "DEDUPLICATE" in query else "", query)
@@ -296,5 +296,5 @@ def _words_of_changes(answer: LiveAnswer, read: list[Reader]) -> list[tuple[str,
     """What happened and the row; rows of a result that only grows are inserted."""
     changes = answer.columns[-1:] == ["_change_type"]
     rows = [(row[-1], row[:-1]) if changes else ("insert", row) for row in answer.rows]
-    shown = [(op, [r(plain_value(v)) for r, v in zip(read, row, strict=True)]) for op, row in rows]
+    shown = [(op, [r(v) for r, v in zip(read, row, strict=True)]) for op, row in rows]
     return [(op, *words_of_row(row)) for op, row in shown]

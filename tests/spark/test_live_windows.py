@@ -357,6 +357,46 @@ def test_aggregates_of_variants_and_intervals_are_those_of_batch(spark: SparkSes
     assert len(found) > 1
 
 
+_LOCAL = "CAST(ts AS TIMESTAMP_NTZ)"
+_BOUNDS = "string({0}.start) AS s, {0}.end AS e, date_format({0}.end, 'HH:mm:ss') AS h"
+BY_A_CLOCK = (
+    f"SELECT k, {_BOUNDS.format('window')}, count(*) FROM {{}} GROUP BY k, window({_LOCAL}, '7 seconds') EMIT FINAL",
+    f"SELECT k, {_BOUNDS.format('window')}, median(v) FROM {{}} GROUP BY k, window({_LOCAL}, '7 seconds') EMIT FINAL",
+    f"SELECT k, {_BOUNDS.format('window')}, sum(v) FROM {{}} GROUP BY k, sliding_window({_LOCAL}, '3 seconds')"
+    " EMIT FINAL",
+    f"SELECT k, {_BOUNDS.format('session_window')}, max(v) FROM {{}} GROUP BY k, session_window({_LOCAL}, '2 seconds')"
+    " EMIT FINAL",
+    f"SELECT k, {_BOUNDS.format('window')}, sum(v) FROM {{}} GROUP BY k, window(CAST(ts AS DATE), '1 day') EMIT FINAL",
+    f"SELECT k, e, n FROM (SELECT k, window.end AS e, count(*) AS n FROM {{}} GROUP BY k, window({_LOCAL}, '7 seconds')"
+    " EMIT FINAL) DEDUPLICATE WITHIN INTERVAL 1 SECOND BY (k, n) ON TIME e",
+    f"SELECT k, {_BOUNDS.format('window')}, count(*) AS n FROM {{}} GROUP BY k, window({_LOCAL}, '7 seconds')"
+    " EMIT CHANGES AS CHANGELOG",
+)
+
+
+@pytest.mark.parametrize("query", BY_A_CLOCK)
+def test_windows_by_a_clock_are_those_of_batch_in_any_zone(spark: SparkSession, tmp_path: Path, query: str) -> None:
+    session = session_of(spark, tasks=1)
+    session.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    files = Files(session, tmp_path, "lw_clock")
+    data = rows(30, 0, seed=6)
+    files.write(data)
+    files.write([{**data[-1], "seq": 99, "k": "end", "ts": data[-1]["ts"] + dt.timedelta(days=9)}])
+    live, bounded = session.sql(query.format("STREAM lw_clock")), session.sql(query.format("lw_clock"))
+    assert live.schema.simpleString() == bounded.schema.simpleString()
+    found: list[tuple[Any, ...]] = []
+    run(session, query.format("STREAM lw_clock"), tmp_path, found)
+    last = {row[:-1]: row for row in found} if "CHANGES" not in query else _as_inserts(found)
+    assert len(last) > 2
+    assert sorted(map(repr, last.values())) == sorted(repr(tuple(r)) for r in bounded.collect() if r.k != "end")
+
+
+def _as_inserts(changes: list[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """The rows that a changelog leaves, as if each had been inserted; of all windows but the last one."""
+    left = {change[:-2]: (*change[:-1], "insert") for change in changes if change[-1] in ("insert", "update_after")}
+    return {key: row for key, row in left.items() if row[0] != "end"}
+
+
 WINDOWS = "GROUP BY k, window(ts, '1 hour') EMIT FINAL"
 STEP = "DEDUPLICATE WITHIN INTERVAL 1 HOUR BY (k) ON TIME ts"
 JOIN = "{s} AS s JOIN {r} AS r AS OF s.ts"
