@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from catalog.entries import Entry
-from catalog.relations import as_of_sql, history_sql
+from catalog.relations import as_of_sql, current_rows_sql, history_sql
 from sqlx.bind.binder import Binder, InOrder, LiveRead, NotLiveError
 from sqlx.bind.refusals import check_known
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import FromItem, Level, Relation
 from sqlx.sql.tokens import Span, Token, tokenize, tokenize_span, unquoted
+
+#: In the view of a definition: the rows of now, in the order of rows that operators make.
+CURRENT_ROWS = "sqlx_current_rows"
 
 
 def rewritten_read(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:
@@ -29,6 +32,8 @@ def rewritten_read(text: str, relation: Relation, binder: Binder, in_order: InOr
     """
     if relation.kind == "function" and relation.call == "history":
         return _history(text, relation, binder, in_order)
+    if relation.kind == "function" and relation.call == CURRENT_ROWS:
+        return _current(text, relation, binder, in_order)
     if relation.kind == "function" and relation.call == "state":
         return _state(text, relation, binder)
     if relation.kind == "name" and relation.travel is not None and relation.travel_time is not None:
@@ -91,6 +96,11 @@ def _history(text: str, relation: Relation, binder: Binder, in_order: InOrder) -
     _needs_versions(text, entry, relation, "history()")
     _refuse_derived(text, relation, binder, entry)
     return relation.body, f"({history_sql(in_order(entry).entry)})"
+
+
+def _current(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:
+    entry = binder.entry(tuple(t.name for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."))
+    return None if entry is None else (relation.body, f"({current_rows_sql(in_order(entry).entry)})")
 
 
 def _refuse_history(text: str, relation: Relation, names: list[Token], binder: Binder) -> NoReturn:

@@ -105,6 +105,12 @@ def named_order(entry: Entry, binder: Binder) -> Entry:
     return ordered.entry if ordered.is_sequence and not context.nodes else entry
 
 
+def is_order_in_view(entry: Entry, binder: Binder) -> bool:
+    """Whether the view of a definition goes by the order in which its rows arrived, as far as there is one to know."""
+    is_better_known = Context("", binder, False, _behind).in_order(entry).entry is not entry
+    return not is_better_known or named_order(entry, binder) is not entry
+
+
 def _behind(context: Context) -> tuple[str, RowOrder] | None:
     """Compile the query of a definition for a bounded read: what its rows carry along is in a hidden column.
 

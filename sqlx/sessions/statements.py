@@ -13,14 +13,23 @@ from catalog.definitions import Definition, Drop, Show, name_text
 from catalog.entries import Entry
 from catalog.spark import SparkCatalog
 from catalog.statements import Lowered
+from sqlx.bind.reads import CURRENT_ROWS
 from sqlx.bind.spark_errors import in_definition, meant
 from sqlx.errors import BindError, TemporalSqlError, UnsupportedError
-from sqlx.plan.compiler import compile_query, named_order
+from sqlx.plan.compiler import compile_query, is_order_in_view, named_order
 from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
 from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
-from sqlx.sessions.stored import StoredHead, is_body, keeps_text, parameters_named, store, stored_head
+from sqlx.sessions.stored import (
+    StoredHead,
+    is_body,
+    keeps_text,
+    parameters_named,
+    store,
+    store_current_rows,
+    stored_head,
+)
 from sqlx.spark.aggregates import PROPERTY
 from sqlx.spark.batch import Views, kept, lower_body, lower_query, lower_to_views
 from sqlx.spark.binder import SparkBinder, check_definition
@@ -113,13 +122,13 @@ _PAIRS = (
 )  # fmt: skip
 _WORDS = ("ASOF", "STREAM", "MATCH_CONDITION")
 #: Spark's parser takes them as calls of functions that it would look for.
-_FUNCTIONS = frozenset({"history", "state", "sliding_window", "descriptor"})
-_CALLS = ("history", "state", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
+_FUNCTIONS = frozenset({"history", "state", "sliding_window", "descriptor", CURRENT_ROWS})
+_CALLS = (CURRENT_ROWS, "history", "state", "as_of", "deduplicate", "sliding_window", "DESCRIPTOR")
 #: In every statement that can be temporal is one of these; looking for them costs a hundredth of the pattern.
 _MARKS = (
     "of", "deduplicate", "grace", "late", "temporal", "versioned", "upsert", "stream", "verify", "emit",
     "match_condition", "history", "state", "sliding_window", "descriptor", "insert", "merge", "update", "delete",
-    "truncate", "alter", "load",
+    "truncate", "alter", "load", CURRENT_ROWS,
 )  # fmt: skip
 _SCAN = re.compile(
     rf"\b(?:{'|'.join([*(f'{a}{_GAP}{b}' for a, b in _PAIRS), *_WORDS])})\b"
@@ -297,7 +306,17 @@ class SessionStatements:
         lowered = self.lower_definition(text, definition)
         for statement in lowered.prepare:
             self._prepare(statement)
-        return Rewritten(lowered.final)
+        if not isinstance(definition, Definition) or definition.kind == "stream":
+            return Rewritten(lowered.final)
+        self._prepare(lowered.final)
+        self._show_in_order(definition)
+        return Rewritten(None)
+
+    def _show_in_order(self, definition: Definition) -> None:
+        """Let the view of a table go by the order of what it is made of, where only we know that."""
+        entry, binder = self.catalog.resolve(definition.name), self._binder()
+        if entry is not None and not is_order_in_view(entry, binder):
+            store_current_rows(definition.name, entry, binder)
 
     def _prepare(self, statement: str) -> None:
         """Run a statement that comes before another one."""

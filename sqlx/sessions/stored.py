@@ -15,7 +15,10 @@ from typing import Any, Literal
 
 from pyspark.errors import PySparkException
 
-from catalog.definitions import name_text
+from catalog.definitions import name_text, part_text
+from catalog.entries import Entry
+from catalog.statements import with_comment
+from sqlx.bind.reads import CURRENT_ROWS
 from sqlx.errors import BindError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.spark.binder import SparkBinder
@@ -149,9 +152,7 @@ def store(head: StoredHead, plan: Plan, binder: SparkBinder) -> None:
         raise UnsupportedError("UNSUPPORTED.FUNCTION_BODY", plan.text, (0, len(plan.text)))
     session: Any = binder.spark._jsparkSession
     session.sql(f"{head.before} {_stand_in(head, plan, binder)}")
-    mark = _NEEDS.format(
-        _OF_FUNCTION if head.kind == "function" else "", session.sessionState().catalog().getCurrentDatabase()
-    )
+    mark = _NEEDS.format(_OF_FUNCTION if head.kind == "function" else "", current_database(binder))
     if head.kind == "function":
         _store_function(head, mark + head.query, binder)
     else:
@@ -165,6 +166,21 @@ def _stand_in(head: StoredHead, plan: Plan, binder: SparkBinder) -> str:
     read = {name_text(relation.parts) for relation in scan(head.query).read()}
     exist = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in sorted(read)) or "true"
     return f"SELECT * FROM ({binder.standing_in(plan.root.sql)}) WHERE {exist}"
+
+
+def store_current_rows(parts: tuple[str, ...], entry: Entry, binder: SparkBinder) -> None:
+    """Let the view of a definition show the current rows in an order that only we know: it needs us at each read."""
+    query = f"SELECT * FROM {CURRENT_ROWS}({name_text(parts)})"
+    query = with_comment(query, entry) if entry.temporary else query
+    head = StoredHead("view", "", tuple(map(part_text, parts)), query, entry.temporary)
+    text = _NEEDS.format("", current_database(binder)) + query
+    (_store_temporary if entry.temporary else _store_view)(head, text, binder)
+
+
+def current_database(binder: SparkBinder) -> str:
+    """Where names are looked up."""
+    session: Any = binder.spark._jsparkSession
+    return str(session.sessionState().catalog().getCurrentDatabase())
 
 
 def _store_view(head: StoredHead, text: str, binder: SparkBinder) -> None:

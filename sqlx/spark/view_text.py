@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from catalog.definitions import name_text, part_text
 from catalog.spark import SparkCatalog
+from sqlx.bind.reads import CURRENT_ROWS
 from sqlx.sql.edits import Edits
 from sqlx.sql.parser import scan
 from sqlx.sql.structure import Relation
@@ -94,6 +95,6 @@ def _arguments(text: str, call: Relation) -> Iterator[Token]:
     tokens = tokenize_span(text, call.body)
     for at in range(len(tokens) - 3):
         word, opening, name, closing = tokens[at : at + 4]
-        is_relation = word.word == "TABLE" or (at == 0 and call.call == "history")
+        is_relation = word.word == "TABLE" or (at == 0 and call.call in ("history", CURRENT_ROWS))
         if is_relation and opening.text == "(" and name.is_name and closing.text == ")":
             yield name

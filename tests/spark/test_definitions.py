@@ -471,6 +471,31 @@ def test_tables_over_a_stream_have_its_sequence(db: Definitions) -> None:
         assert db.rows(f"SELECT k, v FROM history({table})") == expected, table
 
 
+def test_tables_over_results_have_the_order_in_which_they_come(db: Definitions) -> None:
+    """The sequence of the stream goes through operators, and the files of a stream have one: no column shows either."""
+    rows = f"(1, 'a', 5, {at('10:00')}, 2), (2, 'a', 6, {at('10:30')}, 1), (3, 'b', 7, {at('11:00')}, 3)"
+    db.run(f"CREATE TABLE raw AS SELECT /*+ COALESCE(1) */ * FROM VALUES {rows} AS t(id, k, v, ts, n)")
+    db.run("CREATE STREAM s FROM raw TIMESTAMP BY ts SEQUENCE BY n")
+    db.run("CREATE VERSIONED TABLE rates FROM raw KEYS (k) TIMESTAMP BY ts SEQUENCE BY n")
+    kept = "SELECT k, v, ts FROM s DEDUPLICATE WITHIN INTERVAL '1' MINUTE BY (id)"
+    db.run(f"CREATE STREAM once TIMESTAMP BY ts AS {kept}")
+    db.run("CREATE STREAM joined TIMESTAMP BY ts AS SELECT s.k, s.v, s.ts FROM s JOIN rates AS r AS OF s.ts ON s.k = r.k")
+    expected = [("a", 5), ("b", 7)]
+    for kind, name, source in (("", "of_rows", "once"), ("TEMPORARY ", "of_pairs", "joined"), ("", "again", "once")):
+        db.run(f"CREATE OR REPLACE {kind}UPSERT TABLE {name} FROM {source} KEYS (k) TIMESTAMP BY ts")
+        assert db.rows(f"SELECT k, v FROM {name}") == expected, name
+        assert sorted(map(tuple, db.spark.table(name).select("k", "v").collect())) == expected, name
+    counts = "SELECT k, window.end AS ts, max(v) AS v FROM s GROUP BY k, window(ts, '30 minutes') EMIT FINAL"
+    db.run(f"CREATE STREAM counted TIMESTAMP BY ts AS {counts}")
+    db.run("CREATE UPSERT TABLE of_counts FROM counted KEYS (k) TIMESTAMP BY ts")
+    assert db.rows("SELECT k, v FROM of_counts") == [("a", 6), ("b", 7)], "windows go out in the order of their ends"
+    db.run("USE default")
+    assert db.rows("SELECT k, v FROM defs.of_rows") == expected, "its names are those of where it was defined"
+    db.run("CREATE OR REPLACE UPSERT TABLE defs.again FROM defs.raw KEYS (k) TIMESTAMP BY ts SEQUENCE BY v")
+    assert db.rows("SELECT k, v FROM defs.again") == [("a", 6), ("b", 7)], "defined anew"
+    db.run("USE defs")
+
+
 def test_deduplication_behind_definitions_goes_by_the_sequence_of_the_stream(db: Definitions) -> None:
     rows = f"(1, 'a', {at('10:00')}, 2), (2, 'a', {at('10:05')}, 1), (3, 'b', {at('10:00')}, 3)"
     db.run(f"CREATE TABLE raw AS SELECT /*+ COALESCE(1) */ * FROM VALUES {rows} AS t(id, k, ts, n)")

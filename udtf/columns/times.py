@@ -105,8 +105,8 @@ def order_of_arrival(
     """The rows in the order in which the last wins among equal times (C3, B8); empty: as they are."""
     columns = [tie_ranks(column, option) for column, option in zip(ties, options, strict=True)]
     if arrival is not None:
-        arrived = ints_of(arrival)
-        assert arrived is not None, "__arrival is an int64"
+        counted = ints_of(arrival)
+        arrived = tie_ranks(arrival, ("asc", "first")) if counted is None else counted  # of results it is a struct
         if columns or np.any(arrived[1:] < arrived[:-1]):
             columns.append(arrived)
     if not columns:
