@@ -479,7 +479,8 @@ def test_tables_over_results_have_the_order_in_which_they_come(db: Definitions) 
     db.run("CREATE VERSIONED TABLE rates FROM raw KEYS (k) TIMESTAMP BY ts SEQUENCE BY n")
     kept = "SELECT k, v, ts FROM s DEDUPLICATE WITHIN INTERVAL '1' MINUTE BY (id)"
     db.run(f"CREATE STREAM once TIMESTAMP BY ts AS {kept}")
-    db.run("CREATE STREAM joined TIMESTAMP BY ts AS SELECT s.k, s.v, s.ts FROM s JOIN rates AS r AS OF s.ts ON s.k = r.k")
+    pairs = "SELECT s.k, s.v, s.ts FROM s JOIN rates AS r AS OF s.ts ON s.k = r.k"
+    db.run(f"CREATE STREAM joined TIMESTAMP BY ts AS {pairs}")
     expected = [("a", 5), ("b", 7)]
     for kind, name, source in (("", "of_rows", "once"), ("TEMPORARY ", "of_pairs", "joined"), ("", "again", "once")):
         db.run(f"CREATE OR REPLACE {kind}UPSERT TABLE {name} FROM {source} KEYS (k) TIMESTAMP BY ts")
