@@ -196,15 +196,15 @@ class Cursor:
 
     def skip_cast(self) -> None:
         """Step over ``::`` and the type after it."""
+        is_nested = self.word(1) in ("ARRAY", "MAP", "STRUCT")
         self.step(2)
         if self.symbol() == "(":
             self.skip_group()
         depth = 0
-        while self.symbol() in ("<", "<>") or depth:
-            signs = self.symbol()
-            depth += signs.count("<") - signs.count(">")
+        while is_nested and not self.done:
+            depth += self.symbol().count("<") - self.symbol().count(">")
             self.step()
-            if self.done:
+            if depth <= 0:
                 return
 
     def _continues(self) -> bool:

@@ -358,7 +358,7 @@ def alias_at(tokens: tuple[Token, ...]) -> int:
     >>> from sqlx.sql.tokens import tokenize
     >>> [alias_at(tuple(tokenize(text))) for text in ("v AS x", "max(v) x", "v", "ts + INTERVAL 1 DAY", "a > b")]
     [1, 4, 1, 5, 3]
-    >>> [alias_at(tuple(tokenize(text))) for text in ("v::date d", "v::array<map<int, date>> x", "v::int > b")]
+    >>> [alias_at(tuple(tokenize(text))) for text in ("v::date d", "v::array<map<int, date>> x", "v::int < b")]
     [3, 11, 5]
     """
     count = len(tokens)

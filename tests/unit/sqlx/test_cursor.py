@@ -41,6 +41,7 @@ def cursor(text: str, index: int = 0) -> Cursor:
         "ts AT TIME ZONE 'UTC'",
         "`as`.`of`",
         "a || 'b' <=> c",
+        "a::int < 3 AND b::map<string, array<int>>['k'][0] > c::decimal(10, 2)",
     ],
 )
 @pytest.mark.parametrize(
