@@ -87,7 +87,7 @@ def shows_versions(binder: Binder, relation: Relation, level: Level) -> bool:
 
 
 def _history(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:
-    names = [t for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."]
+    names = _argument(text, relation)
     entry = binder.entry(tuple(t.name for t in names)) if names and all(t.is_name for t in names) else None
     if entry is None:
         if binder.columns(f"SELECT * FROM {relation.body.of(text)}") is None:
@@ -98,8 +98,13 @@ def _history(text: str, relation: Relation, binder: Binder, in_order: InOrder) -
     return relation.body, f"({history_sql(in_order(entry).entry)})"
 
 
+def _argument(text: str, call: Relation) -> list[Token]:
+    """The parts of the name that a table function takes."""
+    return [token for token in tokenize_span(text, call.body)[2:-1] if token.text != "."]
+
+
 def _current(text: str, relation: Relation, binder: Binder, in_order: InOrder) -> tuple[Span, str] | None:
-    entry = binder.entry(tuple(t.name for t in tokenize_span(text, relation.body)[2:-1] if t.text != "."))
+    entry = binder.entry(tuple(token.name for token in _argument(text, relation)))
     return None if entry is None else (relation.body, f"({current_rows_sql(in_order(entry).entry)})")
 
 

@@ -130,9 +130,7 @@ class LiveReads:
         inner = level.query_of(relation)
         if inner is not None:
             self._through(relation, inner)
-        entry = self.binder.entry(relation.parts) if relation.kind == "name" and inner is None else None
-        if entry is None and relation.kind == "name" and relation.stream and inner is None:
-            entry = self.binder.viewed(relation.parts)
+        entry = None if inner is not None or relation.kind != "name" else self._read_of(relation)
         if entry is None:
             if relation.windows is not None:  # whoever groups by them makes the windows
                 self.edits.replace(relation.body, relation.windows.source)
@@ -144,6 +142,11 @@ class LiveReads:
         if relation.alias is None and live.arrival is not None:  # Spark takes an alias after WATERMARK and its kin
             end = span.end if relation.extra is None else relation.extra.end
             self.edits.insert(end, f" AS {quoted(relation.parts[-1])}")
+
+    def _read_of(self, relation: Relation) -> Entry | None:
+        """The definition, or the view over definitions, that a name is read live as."""
+        entry = self.binder.entry(relation.parts)
+        return self.binder.viewed(relation.parts) if entry is None and relation.stream else entry
 
     def handed_on(self, query: Level) -> RowOrder | None:
         """What the rows of a query carry along in its hidden column, where it was asked for and has one."""

@@ -29,12 +29,11 @@ from sqlx.bind.spark_errors import meant, of_rewritten
 from sqlx.errors import RunError, TemporalSqlError, UnsupportedError
 from sqlx.plan.nodes import Plan
 from sqlx.sessions.defaults import DEFAULTS
-from sqlx.sessions.script import is_script
 from sqlx.sessions.statements import Rewritten, SessionStatements, may_be_ours, named_values, positional_values
 from sqlx.sessions.stored import StoredHead, stored_head
 from sqlx.spark.batch import lower_query
 from sqlx.spark.binder import SparkBinder
-from sqlx.sql.parser import scan
+from sqlx.sql.parser import is_script, scan
 from sqlx.sql.tokens import LexicalError, Token, tokenize
 from sqlx.streaming.commands import look_again
 from sqlx.streaming.registry import queries_of, share_queries

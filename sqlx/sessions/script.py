@@ -52,11 +52,6 @@ class Step:
         return bool(self.own) and _word(self.own[0]) not in _QUERIES
 
 
-def is_script(tokens: tuple[Token, ...]) -> bool:
-    """Whether a statement is a SQL script."""
-    return bool(tokens) and tokens[0].word == "BEGIN"
-
-
 def steps(tokens: tuple[Token, ...]) -> Iterator[Step]:
     """The statements of a script, in the order in which they are written."""
     held: list[Token] = []

@@ -20,7 +20,7 @@ from sqlx.plan.compiler import compile_query, is_order_in_view, named_order
 from sqlx.plan.nodes import Plan
 from sqlx.plan.subquery_text import is_query
 from sqlx.sessions.explain import explain_plan
-from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
+from sqlx.sessions.script import at_its_turn, refuse_stale
 from sqlx.sessions.stored import (
     StoredHead,
     is_body,
@@ -39,7 +39,7 @@ from sqlx.spark.view_text import shows_definitions
 from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
 from sqlx.sql.explanation import parse_explanation
-from sqlx.sql.parser import late_span, scan
+from sqlx.sql.parser import is_script, late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
 from sqlx.sql.verification import Verification, parse_verification
 from sqlx.streaming.commands import carets_in, carry_out

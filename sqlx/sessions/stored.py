@@ -152,7 +152,7 @@ def store(head: StoredHead, plan: Plan, binder: SparkBinder) -> None:
         raise UnsupportedError("UNSUPPORTED.FUNCTION_BODY", plan.text, (0, len(plan.text)))
     session: Any = binder.spark._jsparkSession
     session.sql(f"{head.before} {_stand_in(head, plan, binder)}")
-    mark = _NEEDS.format(_OF_FUNCTION if head.kind == "function" else "", current_database(binder))
+    mark = _NEEDS.format(_OF_FUNCTION if head.kind == "function" else "", _current_database(binder))
     if head.kind == "function":
         _store_function(head, mark + head.query, binder)
     else:
@@ -173,11 +173,11 @@ def store_current_rows(parts: tuple[str, ...], entry: Entry, binder: SparkBinder
     query = f"SELECT * FROM {CURRENT_ROWS}({name_text(parts)})"
     query = with_comment(query, entry) if entry.temporary else query
     head = StoredHead("view", "", tuple(map(part_text, parts)), query, entry.temporary)
-    text = _NEEDS.format("", current_database(binder)) + query
+    text = _NEEDS.format("", _current_database(binder)) + query
     (_store_temporary if entry.temporary else _store_view)(head, text, binder)
 
 
-def current_database(binder: SparkBinder) -> str:
+def _current_database(binder: SparkBinder) -> str:
     """Where names are looked up."""
     session: Any = binder.spark._jsparkSession
     return str(session.sessionState().catalog().getCurrentDatabase())

@@ -762,14 +762,18 @@ def _identifier(cursor: Cursor) -> tuple[str, ...] | None:
     return tuple(token.name for token in tokens[::2]) if is_path and len(tokens) % 2 else None
 
 
+def is_script(tokens: tuple[Token, ...]) -> bool:
+    """Whether a statement is a SQL script."""
+    return bool(tokens) and tokens[0].word == "BEGIN"
+
+
 class Scanner:
     """One pass over the tokens of one statement."""
 
     def __init__(self, text: str, tokens: tuple[Token, ...]) -> None:
         self.text, self.tokens = text, tokens
         self.reader = FromReader(self)
-        is_script = bool(tokens) and tokens[0].word == "BEGIN"
-        self._ends = _SET_WORDS | {"DO"} if is_script else _SET_WORDS  # FOR row AS query DO
+        self._ends = _SET_WORDS | {"DO"} if is_script(tokens) else _SET_WORDS  # FOR row AS query DO
 
     def scan(self) -> Level:
         """The level of the whole statement."""

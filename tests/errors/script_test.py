@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sqlx.errors import UnsupportedError
-from sqlx.sessions.script import at_its_turn, is_script, refuse_stale
+from sqlx.sessions.script import at_its_turn, refuse_stale
+from sqlx.sql.parser import is_script
 from sqlx.sql.tokens import Token, tokenize
 
 Q = "SELECT o.id FROM o JOIN r AS OF o.ts ON o.k = r.k"

@@ -236,8 +236,7 @@ class ClassicEngine:
 
     def sources(self, frame: DataFrame, *, optimized: bool = False) -> dict[str, str]:
         """Output column to the column that it is."""
-        plan = self._optimized(frame) if optimized else _analyzed(frame)
-        plan = _main(plan)
+        plan = _main(self._optimized(frame) if optimized else _analyzed(frame))
         if plan.getClass().getSimpleName() != "Project":
             return {}
         return dict(filter(None, map(column_read, _projected(plan))))
