@@ -15,9 +15,8 @@ from benchmarks.stream_data import BATCH_SPAN_US
 from sqlx.sessions.session import statements_of
 from sqlx.sql.definitions import StreamingTable, parse_streaming
 from sqlx.sql.tokens import tokenize
-from sqlx.streaming.backend import start_conf
-from udtf.spark.tasks import PARTITIONS, stream_conf
-from udtf.stream.spec import ChangelogFolder
+from sqlx.streaming.backend import changelogs_in, start_conf
+from udtf.spark.tasks import stream_conf
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,7 +145,7 @@ def in_files(spark: SparkSession, query: str, kept: Path) -> DataFrame:
     text = f"CREATE STREAMING TABLE measured TASKS {TASKS} AS {query}"
     statement = parse_streaming(text, tokenize(text))
     assert isinstance(statement, StreamingTable), text
-    folder = ChangelogFolder(str(kept), int(stream_conf(spark, TASKS)[PARTITIONS]))
+    folder = changelogs_in(spark, str(kept), TASKS)
     return statements_of(spark).live(statement, TASKS, folder).frame
 
 

@@ -151,6 +151,15 @@ class StateError(TemporalRuntimeError):
         return cls("STATE.AHEAD", text)
 
     @classmethod
+    def missing_rows(cls, path: str, reason: str) -> StateError:
+        """A file in which rows of a micro-batch went to another worker cannot be read."""
+        text = (
+            f"rows of this micro-batch were in {path}, which cannot be read: {reason}; nothing is lost: "
+            "leave the files of a running query in spark.local.dir alone, and start it again"
+        )
+        return cls("STATE.MISSING_ROWS", text)
+
+    @classmethod
     def cannot_write(cls, place: str, path: str, reason: str) -> StateError:
         """A file of a changelog cannot be written."""
         text = f"the state of {place} cannot be written to {path}: {reason}; nothing is lost"

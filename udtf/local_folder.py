@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import stat
 import tempfile
+from functools import cache
 
 
 def first_folder(listed: str) -> str | None:
@@ -15,6 +18,14 @@ def first_folder(listed: str) -> str | None:
     """
     first = listed.split(",")[0]
     return first if os.access(first, os.W_OK | os.X_OK) else None
+
+
+@cache
+def scratch_folder(beside: str | None) -> str:
+    """A folder of this process alone, in one of those; it goes when the process ends."""
+    path = tempfile.mkdtemp(prefix="sqlx-", dir=beside)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 def private_folder(name: str) -> str:

@@ -5,12 +5,17 @@ Why so: docs/design/20261125_changelog_folder.md.
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Final
 
 from sqlx.errors import BindError
 from udtf.engine import is_remote
+from udtf.engine.executors import is_local
 from udtf.engine.release import release_of
+from udtf.engine.scratch import scratch_of
+from udtf.engine.settings import whole_number
 from udtf.spark.tasks import PARTITIONS, stream_conf
+from udtf.stream.blob_files import LEAST_BYTES, BlobFolder
 from udtf.stream.spec import ChangelogFolder
 
 if TYPE_CHECKING:
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 
 SETTING: Final = "sqlx.state_backend"
 STORE, CHANGELOG = "store", "changelog"
+#: From how many bytes on rows go from one worker to another in a file.
+BLOB_BYTES: Final = "sqlx.blob_file_bytes"
 #: Said where the setting asks for what cannot be.
 NOTE: Final = "`{name}` keeps its state in Spark's state store, not as a changelog: {reason}."
 #: Spark sees no state in such a query, and may plan each micro-batch anew while it runs: partitions have to stay.
@@ -77,8 +84,26 @@ def folder_for(spark: SparkSession, checkpoint: Checkpoint, stored: Identity | N
     """Where its changelogs are, and over how many partitions its tasks are spread."""
     path = changelog_path(checkpoint)
     assert path is not None, "said to fit"
-    count = stored.partitions if stored is not None and stored.partitions else None
-    return ChangelogFolder(path, count or int(stream_conf(spark, tasks)[PARTITIONS]))
+    return changelogs_in(spark, path, tasks, stored.partitions if stored is not None else 0)
+
+
+def changelogs_in(spark: SparkSession, path: str, tasks: int, partitions: int = 0) -> ChangelogFolder:
+    """The changelogs of a query that starts now.
+
+    Args:
+        spark: the session.
+        path: of their folder.
+        tasks: of the query.
+        partitions: over how many they are spread; 0 is as many as such a query has.
+
+    Raises:
+        SettingError: `SETTING.NUMBER`: a setting is no number.
+    """
+    blobs = None
+    if is_local(spark):
+        own = scratch_of(spark) / f"blobs-{uuid.uuid4().hex}"
+        blobs = BlobFolder(str(own), whole_number(spark, BLOB_BYTES, LEAST_BYTES))
+    return ChangelogFolder(path, partitions or int(stream_conf(spark, tasks)[PARTITIONS]), blobs)
 
 
 def changelog_path(checkpoint: Checkpoint) -> str | None:

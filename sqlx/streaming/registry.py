@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -212,6 +213,7 @@ class RunningQuery:
         owner: the user of a server who started it.
         start_again: starts what was stopped, from its checkpoint.
         changelog: where its state is; "" is Spark's state store.
+        blobs: where rows of a micro-batch are on their way between workers; "" is in Spark alone.
         placement: what spreads its state over the executors of a cluster.
     """
 
@@ -229,6 +231,7 @@ class RunningQuery:
     owner: str | None = None
     start_again: Callable[[], RunningQuery | None] = lambda: None
     changelog: str = ""
+    blobs: str = ""
     placement: StatePlacement | None = None
 
     @cached_property
@@ -275,6 +278,7 @@ class RunningQuery:
         while self.query.isActive and left > 0:
             waited.wait(self.watched.look_seconds)
             left -= self.watched.look_seconds
+        self.clear()
         error = self.error()
         if error is not None:
             raise error
@@ -311,6 +315,13 @@ class RunningQuery:
     def _end(self) -> None:
         self.query.stop()
         self.refresh()
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what was on its way in the last micro-batch, once it has ended."""
+        if self.blobs and self.watched.is_reachable and not self.query.isActive:
+            shutil.rmtree(self.blobs, ignore_errors=True)
+            self.blobs = ""
 
 
 class Keeper(Protocol):
@@ -355,6 +366,8 @@ class Registry:
     def add(self, query: RunningQuery) -> None:
         """Note a query; one of the same name that ended before is forgotten."""
         with self._lock:
+            for one in self._queries.values():
+                one.clear()
             self._queries[query.name.lower()] = query
 
     def outside(self, spark: SparkSession, path: str) -> str | None:

@@ -647,6 +647,7 @@ class Starter:
             running.end_when_read()
         if self.changelog is not None:
             running.changelog, running.totals.partitions = self.changelog.path, self.changelog.partitions
+            running.blobs = self.changelog.blobs.path if self.changelog.blobs is not None else ""
         else:
             running.placement = engine_of(self.spark).placement(query)
         queries = queries_of(self.spark)

@@ -51,6 +51,7 @@ def main(folder: Path, *, now: bool, upsert: str = "", slow: bool = False, hdfs:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": f"{kept}/warehouse",
         "spark.ui.enabled": "false",
+        "sqlx.blob_file_bytes": "0",  # whatever goes between workers has a file that a kill may leave half written
     }
     if slow:
         (folder / "classes").mkdir(exist_ok=True)

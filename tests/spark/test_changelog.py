@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sqlx.errors import TemporalSqlError
+from sqlx.streaming.backend import BLOB_BYTES
 from sqlx.streaming.registry import registry
 from tests.harness.killing import die_before_commit, warehouse
 
@@ -38,6 +39,7 @@ def orders(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sql("DROP TABLE IF EXISTS cl_once")
     spark.conf.unset(BACKEND)
     spark.conf.unset(CACHE)
+    spark.conf.unset(BLOB_BYTES)
     for leftover in (warehouse(spark) / "cl_once", checkpoint(spark)):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -89,6 +91,35 @@ def test_its_logs_are_written_the_short_way_unless_the_session_says_how(orders: 
         assert written_by(orders, setting) == own
     finally:
         orders.conf.unset(setting)
+
+
+def test_large_pieces_go_between_workers_as_files_and_none_stays(orders: SparkSession) -> None:
+    orders.conf.set(BLOB_BYTES, "0")
+    orders.sql(f"CREATE STREAMING TABLE cl_once TASKS 2 AS {ONCE}")
+    running = registry(orders.sparkContext).find("cl_once")
+    assert running is not None
+    folder = Path(running.blobs)
+    for number, currency in enumerate(["USD", "EUR", "CHF"], start=2):
+        running.query.processAllAvailable()
+        assert [path.name for path in folder.iterdir()] == [str(number - 2)]
+        assert list(folder.rglob("tmp*"))
+        order(orders, number, currency)
+    running.query.processAllAvailable()
+    orders.sql("STOP STREAMING QUERY cl_once")
+    assert not folder.exists()
+    assert rows(orders) == [(1, "EUR"), (2, "USD"), (4, "CHF")]
+    run(orders.newSession())  # one that ends by itself
+    again = registry(orders.sparkContext).find("cl_once")
+    assert again is not None
+    assert (again.status, again.blobs) == ("finished", "")
+
+
+def test_small_ones_go_through_spark(orders: SparkSession) -> None:
+    orders.sql(f"CREATE STREAMING TABLE cl_once TASKS 2 AS {ONCE}")
+    running = registry(orders.sparkContext).find("cl_once")
+    assert running is not None
+    running.query.processAllAvailable()
+    assert not Path(running.blobs).exists()
 
 
 def written_by(spark: SparkSession, setting: str) -> str:

@@ -72,6 +72,12 @@ def presence_of(column: pa.Array) -> NDArray[np.bool_]:
     return values
 
 
+def is_present(column: pa.Array) -> NDArray[np.bool_]:
+    """Where a column is not NULL."""
+    present = presence_of(column)
+    return present if len(present) else np.ones(len(column), np.bool_)
+
+
 def floats_of(column: pa.Array) -> NDArray[np.float64]:
     """A float column with one NaN and one zero."""
     values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 + 0.0 is 0.0
@@ -107,8 +113,12 @@ def micros_of(column: pa.Array) -> NDArray[np.int64]:
 
 def can_hash(kind: pa.DataType) -> bool:
     """Whether `udtf.columns.hashes` has Spark's hash of values of a type."""
+    return pa.types.is_string(kind) or pa.types.is_binary(kind) or can_hash_by_columns(kind)
+
+
+def can_hash_by_columns(kind: pa.DataType) -> bool:
+    """Whether it needs no compiled loop for that."""
     types = pa.types
-    is_text = types.is_string(kind) or types.is_binary(kind)
     is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
     is_time = types.is_date32(kind) or (types.is_timestamp(kind) and kind.unit == "us")
-    return bool(is_text or is_number or is_time) or bool(types.is_decimal128(kind) and kind.precision <= _LONG_DIGITS)
+    return bool(is_number or is_time) or bool(types.is_decimal128(kind) and kind.precision <= _LONG_DIGITS)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from udtf.columns import compiled as column_loops
-from udtf.columns.arrays import lateness_of, micros_of, one_chunk, presence_of, truth_of
+from udtf.columns.arrays import is_present, lateness_of, micros_of, one_chunk, presence_of, truth_of
 from udtf.rules import ACCEPTED, OUTCOMES, UNSET, limit
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ def micros_or(column: pa.Array, instead: int) -> NDArray[np.int64]:
     """A time column in microseconds, with something instead of NULL."""
     values, present = micros_of(column), presence_of(column)
     return np.where(present, values, instead) if len(present) else values
-
-
-def is_present(column: pa.Array) -> NDArray[np.bool_]:
-    """Where a column is not NULL."""
-    present = presence_of(column)
-    return present if len(present) else np.ones(len(column), np.bool_)
 
 
 def keys_present(columns: Sequence[pa.Array]) -> NDArray[np.bool_]:

@@ -11,20 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.columns import hash_loops
-from udtf.columns.arrays import can_hash, floats_of, ints_of, one_chunk
-from udtf.columns.batch import is_present
+from udtf.columns.arrays import can_hash, floats_of, ints_of, is_present, one_chunk
 from udtf.columns.hash_loops import P1, P2, P3, P4, P5
 from udtf.columns.order import longs_of
-from udtf.numba_cache import compiled, inlined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-inlined(hash_loops.rotate, hash_loops.word, hash_loops.one_round, hash_loops.merged, hash_loops.mixed)
-_hash_texts = compiled(hash_loops.hash_texts, hash_loops)
 _SEED: Final = np.uint64(42)
 
 
@@ -41,11 +36,18 @@ def spark_hashes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
     for column in columns:
         present = is_present(column)
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            from udtf.columns.text_hashes import hash_texts  # numba costs a second to import, and numbers need none
+
             data, ends = _bytes_of(column)
-            _hash_texts(data, ends, present, states)
+            hash_texts(data, ends, present, states)
         else:
             states = np.where(present, _hashed(column, states), states)
     return states.view(np.int64)
+
+
+def hashes_of_keys(keys: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
+    """The same of rows that may have no key: they have what Spark gives for no column, its seed."""
+    return spark_hashes(keys) if keys else np.full(rows, _SEED, np.uint64).view(np.int64)
 
 
 def _bytes_of(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udtf.columns import compiled as column_loops
-from udtf.columns.arrays import hashable, ints_of, presence_of
-from udtf.columns.batch import is_present
+from udtf.columns.arrays import hashable, ints_of, is_present, presence_of
 from udtf.columns.rows import Rows, stored_bytes
 from udtf.record import canonical_key
 

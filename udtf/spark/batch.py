@@ -6,15 +6,12 @@ go round over several tasks of its own, and its right rows to each of them.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import math
-import shutil
-import tempfile
 import uuid
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -23,9 +20,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from udtf.engine import engine_of, is_remote
+from udtf.engine import engine_of
 from udtf.engine.engine import NO_ESTIMATE
-from udtf.local_folder import first_folder
+from udtf.engine.scratch import scratch_of
 from udtf.operators.as_of_join.logic import join_tables
 from udtf.operators.deduplicate.logic import deduplicate_table
 from udtf.spark.arrow_types import collected, in_utc
@@ -268,7 +265,7 @@ def as_of_join_mapped(
     from udtf.operators.as_of_join.batch import sort_versions  # numba costs a second to import
 
     sorted_config, versions = sort_versions(config, collected(right))
-    path = _kept(versions, _local_folder(left.sparkSession))
+    path = _kept(versions, left.sparkSession)
     with _adding:
         engine_of(left.sparkSession).ship(path)
     answer = named("as_of_join", partial(_join_batches, path.name, sorted_config))
@@ -282,30 +279,17 @@ def _join_batches(name: str, config: AsOfJoinConfig, batches: Iterable[pa.Record
         yield from in_utc(_versions(name, config).join(pa.Table.from_batches(held))).to_batches()
 
 
-def _kept(versions: pa.Table, beside: str | None) -> Path:
+def _kept(versions: pa.Table, spark: SparkSession) -> Path:
     """The versions as a file; the same ones are the same file, however often a long-lived driver is asked for them."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, versions.schema) as out:
         out.write_table(versions)
     data = sink.getvalue()
-    path = _directory(beside) / f"as_of_{hashlib.sha256(data).hexdigest()[:32]}.arrow"
+    path = scratch_of(spark) / f"as_of_{hashlib.sha256(data).hexdigest()[:32]}.arrow"
     if not path.exists():
         draft = path.with_suffix(f".{uuid.uuid4().hex}")
         draft.write_bytes(data)
         draft.replace(path)
-    return path
-
-
-def _local_folder(spark: SparkSession) -> str | None:
-    """The first folder of the driver's ``spark.local.dir``; None is the system's, as for a client without a driver."""
-    return None if is_remote(spark) else first_folder(spark.conf.get("spark.local.dir", None) or "")
-
-
-@cache
-def _directory(beside: str | None) -> Path:
-    """Where the driver keeps the files that executors fetch; they must stay until the last of them has."""
-    path = Path(tempfile.mkdtemp(prefix="sqlx-as-of-", dir=beside))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
 

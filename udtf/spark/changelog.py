@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from udtf.spark.fat_rows import answered, batch_id, counters_of, digest_of, inputs_of, query_id
+from udtf.spark.fat_rows import answered, batch_id, blob_files, counters_of, digest_of, inputs_of, query_id
 from udtf.spark.tasks import slots
 from udtf.spark.workers import begin_task
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from udtf.logic import StreamEmission
     from udtf.spark.fat_rows import Fat
+    from udtf.stream.blob_files import BlobFiles
     from udtf.stream.held_blobs import HeldBlobs
     from udtf.stream.spec import StreamSpec
 
@@ -54,7 +55,7 @@ def run_partition(
     folder.check()
     runner = TaskRunner(spec, query_id(), siblings=of_this_executor())
     known = [arrow_schema(schema) for schema in schemas]
-    with HeldBlobs() as held:
+    with HeldBlobs() as held, blob_files(spec.changelog.blobs) as files:
         _hold(held, spec.tasks, batches)
         for task in held.tasks:
             packed = held.of(task)
@@ -64,7 +65,7 @@ def run_partition(
             if spec.gives_updates:
                 emission = replace(emission, rows=of_task(emission.rows, task))  # what is kept of it stays
             for rows in answered(emission, spec):
-                yield _batch(task, rows, emission, spec)
+                yield _batch(task, rows, emission, spec, files)
     folder.ran(_number(), spec.changelog.partitions)
 
 
@@ -141,7 +142,9 @@ def _note(emission: StreamEmission) -> dict[str, Any]:
     }
 
 
-def _batch(task: int, rows: Sequence[Fat], emission: StreamEmission, spec: StreamSpec) -> pa.RecordBatch:
+def _batch(
+    task: int, rows: Sequence[Fat], emission: StreamEmission, spec: StreamSpec, files: BlobFiles
+) -> pa.RecordBatch:
     import pyarrow as pa
 
     from udtf.stream.blobs import column_of
@@ -150,7 +153,7 @@ def _batch(task: int, rows: Sequence[Fat], emission: StreamEmission, spec: Strea
     columns = {
         "task": pa.array([task] * len(rows), pa.int32()),
         "kind": pa.array([row.kind for row in rows], pa.string()),
-        "blob": column_of(rows[-1].blob, before=len(rows) - 1),
+        "blob": column_of(files.sent(rows[-1].blob), before=len(rows) - 1),
         "counters": pa.array([counted if row.kind == "metrics" else None for row in rows], pa.list_(pa.int64())),
     }
     if spec.hands_over is not None:

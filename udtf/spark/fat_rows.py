@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from udtf.logic import StreamEmission
+    from udtf.stream.blob_files import BlobFiles, BlobFolder
     from udtf.stream.blobs import Delivered
     from udtf.stream.spec import StreamSpec
 
@@ -48,6 +49,13 @@ def query_id() -> str:
 def batch_id() -> int:
     """The number of its micro-batch."""
     return int(_property(_BATCH_ID))
+
+
+def blob_files(folder: BlobFolder | None) -> BlobFiles:
+    """What this task sends of its blobs as files."""
+    from udtf.stream.blob_files import BlobFiles
+
+    return BlobFiles(folder, 0 if folder is None else batch_id())
 
 
 def _property(name: str) -> str:

@@ -12,13 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructType
 
+from udtf.columns.arrays import can_hash_by_columns
 from udtf.engine import engine_of
+from udtf.spark.arrow_types import arrow_schema
 from udtf.spark.changelog import run_partition
-from udtf.spark.fat_rows import ANSWERED, HANDED_OVER, PACKED
+from udtf.spark.fat_rows import ANSWERED, HANDED_OVER, PACKED, blob_files
 from udtf.spark.store import TaskProcessor
 from udtf.spark.tasks import key_hash, slots
 from udtf.spark.workers import begin_task
+from udtf.stream.blobs import HASH
 from udtf.stream.spec import MAXIMA, StreamSpec
 
 if TYPE_CHECKING:
@@ -27,9 +31,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
     from udtf.engine.engine import Engine
+    from udtf.stream.blob_files import BlobFolder
 
 _POOL: Final = "SQLX_WORKER_POOL"
 #: Arrays that grow by copying leave holes in the heap, more than the state itself: large ones get pages of their own.
@@ -74,16 +78,12 @@ def stream_operator(inputs: Sequence[DataFrame | HandedOver], spec: StreamSpec) 
         in the query's progress, `observedMetrics[spec.operator]`; a task without new rows does not run, and its gauges
         are missing then. An operator that hands over names the slot and the number of each blob of rows, too.
     """
-    hashed = [
-        given if isinstance(given, HandedOver) else given.withColumn("__hash", key_hash(spec.n_keys))
-        for given in inputs
-    ]
     packed = [
-        given.packed(side) if isinstance(given, HandedOver) else _packed(given, side, spec.tasks)
-        for side, given in enumerate(hashed)
+        given.packed(side) if isinstance(given, HandedOver) else _packed(given, side, spec)
+        for side, given in enumerate(inputs)
     ]
     union = packed[0] if len(packed) == 1 else packed[0].union(packed[1])
-    answered = _answered(union, tuple(frame.schema for frame in hashed), spec)
+    answered = _answered(union, tuple(map(_with_hash, inputs)), spec)
     return answered.observe(spec.operator, *_observed(spec))
 
 
@@ -135,8 +135,23 @@ def unpacking(fat: DataFrame, kind: str, names: Sequence[str]) -> Made:
     return Made(fat.where(F.col("kind") == kind).select("blob"), partial(_unpack_rows, names))
 
 
-def _packed(frame: DataFrame, side: int, tasks: int) -> DataFrame:
-    return engine_of(frame.sparkSession).live_rows(frame, partial(_pack_partition, side, slots(tasks)), PACKED)
+def _with_hash(given: DataFrame | HandedOver) -> StructType:
+    """The columns of an input as they come to the tasks."""
+    return given.schema if isinstance(given, HandedOver) else StructType([*given.schema]).add(HASH, LongType())
+
+
+def _packed(frame: DataFrame, side: int, spec: StreamSpec) -> DataFrame:
+    folder = None if spec.changelog is None else spec.changelog.blobs
+    # A column more costs Spark more than the hash of numbers does; that of text needs numba, which takes long to load.
+    if not all(map(can_hash_by_columns, _types_of_keys(frame.schema, spec.n_keys))):
+        frame = frame.withColumn(HASH, key_hash(spec.n_keys))
+    pack = partial(_pack_partition, side, slots(spec.tasks), folder, spec.n_keys)
+    return engine_of(frame.sparkSession).live_rows(frame, pack, PACKED)
+
+
+def _types_of_keys(schema: StructType, n_keys: int) -> list[pa.DataType]:
+    known = arrow_schema(schema)
+    return [known.field(f"__k{number}").type for number in range(n_keys)]
 
 
 def _observed(spec: StreamSpec) -> list[Column]:
@@ -149,7 +164,9 @@ def _observed(spec: StreamSpec) -> list[Column]:
     return [F.expr(f"{fold}(counters[{number}]) AS `{name}`") for number, (fold, name) in enumerate(named)]
 
 
-def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pack_partition(
+    side: int, slot_of: Sequence[int], folder: BlobFolder | None, n_keys: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """One source partition, in a worker."""
     import pyarrow as pa
     from pyspark import TaskContext
@@ -161,19 +178,32 @@ def _pack_partition(side: int, slot_of: Sequence[int], batches: Iterable[pa.Reco
     context = TaskContext.get()
     partition = context.partitionId() if context else 0
     in_utc_batches = (batch for rows in batches for batch in in_utc(pa.Table.from_batches([rows])).to_batches())
+    hashed = (batch if HASH in batch.schema.names else _hashed(batch, n_keys) for batch in in_utc_batches)
     names = ["slot", "side", "partition", "number", "blob"]
-    for number, (task, blob) in enumerate(pack(in_utc_batches, len(slot_of))):
-        places = [pa.array([place], pa.int32()) for place in (slot_of[task], side, partition, number)]
-        yield pa.RecordBatch.from_arrays([*places, column_of(blob)], names=names)
+    with blob_files(folder) as files:
+        for number, (task, blob) in enumerate(pack(hashed, len(slot_of))):
+            places = [pa.array([place], pa.int32()) for place in (slot_of[task], side, partition, number)]
+            yield pa.RecordBatch.from_arrays([*places, column_of(files.sent(blob))], names=names)
+
+
+def _hashed(batch: pa.RecordBatch, n_keys: int) -> pa.RecordBatch:
+    """The rows with the hash of their keys, as Spark has it."""
+    import pyarrow as pa
+
+    from udtf.columns.hashes import hashes_of_keys
+
+    hashes = hashes_of_keys([batch.column(f"__k{number}") for number in range(n_keys)], batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(hashes)], names=[*batch.schema.names, HASH])
 
 
 def _unpack_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One partition of the fat frame, in a worker."""
     from udtf.spark.arrow_types import in_utc
+    from udtf.stream.blob_files import received
     from udtf.stream.blobs import bytes_at, from_blob
 
     begin_task()
     for batch in batches:
         blobs = batch.column(0)
         for row in range(len(blobs)):
-            yield from in_utc(from_blob(bytes_at(blobs, row)).select(names)).to_batches()
+            yield from in_utc(from_blob(received(bytes_at(blobs, row))).select(names)).to_batches()

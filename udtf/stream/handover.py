@@ -9,16 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from udtf.columns.arrays import one_chunk
+from udtf.columns.hashes import hashes_of_keys
 from udtf.stream.blobs import HASH, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_NO_KEY = 42  # the hash of a key without columns
 
 
 @dataclass(frozen=True)
@@ -37,9 +35,7 @@ class Handover:
 
     def packed(self, rows: pa.Table) -> Iterator[tuple[int, pa.Buffer]]:
         """One blob per task of the next operator and chunk, each with its task."""
-        from udtf.columns.hashes import spark_hashes  # numba costs a second to import
-
         columns = {name: one_chunk(rows[source]) for name, source in self.columns}
         keys = [columns[f"__k{number}"] for number in range(self.n_keys)]
-        columns[HASH] = pa.array(spark_hashes(keys) if keys else np.full(len(rows), _NO_KEY, np.int64))
+        columns[HASH] = pa.array(hashes_of_keys(keys, len(rows)))
         yield from pack(pa.table(columns).to_batches(), self.tasks)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from udtf.stream.blob_files import received
+
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import IO
@@ -46,14 +48,14 @@ class HeldBlobs:
         return sorted(self._held)
 
     def add(self, task: int, place: Place, blob: pa.Buffer) -> None:
-        """Hold a blob of a task."""
+        """Hold a blob of a task; of one in a file where that is."""
         self._left_bytes -= blob.size
         self._held.setdefault(task, []).append((place, blob if self._left_bytes >= 0 else self._filed(blob)))
 
     def of(self, task: int) -> list[tuple[int, int, int, pa.Buffer]]:
         """The blobs of a task: by input, source partition and number; they are not held any more."""
         found = sorted(self._held.pop(task), key=lambda one: one[0])
-        return [(*place, self._mapped(*blob) if isinstance(blob, tuple) else blob) for place, blob in found]
+        return [(*place, received(self._mapped(*blob) if isinstance(blob, tuple) else blob)) for place, blob in found]
 
     def _filed(self, blob: pa.Buffer) -> tuple[int, int]:
         if self._file is None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from udtf.logic import StreamLogic
+    from udtf.stream.blob_files import BlobFolder
     from udtf.stream.handover import Handover
 
 _HOST: Final = (
@@ -69,10 +70,12 @@ class ChangelogFolder:
     Attributes:
         path: a folder that the driver and all workers see.
         partitions: over how many partitions the tasks are spread.
+        blobs: where large blobs are on their way between workers; None: they go through the engine.
     """
 
     path: str
     partitions: int
+    blobs: BlobFolder | None = None
 
 
 @dataclass(frozen=True)

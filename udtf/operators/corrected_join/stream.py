@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from udtf import rules
-from udtf.columns.arrays import micros_of, one_chunk
+from udtf.columns.arrays import is_present, micros_of, one_chunk
 from udtf.columns.batch import (
     count_refused,
     hashes_of,
-    is_present,
     keys_of,
     puts_before,
 )

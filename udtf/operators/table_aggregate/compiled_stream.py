@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from udtf.columns.arrays import as_type, longs_in, one_chunk, truth_of
-from udtf.columns.batch import hashes_of, is_present, keys_of
+from udtf.columns.arrays import as_type, is_present, longs_in, one_chunk, truth_of
+from udtf.columns.batch import hashes_of, keys_of
 from udtf.columns.keys import GroupKeys
 from udtf.columns.updates import GONE, OLD, ReadUpdates, UpdateRows, orders_of, times_in
 from udtf.logic import Segment, StreamEmission

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.columns.arrays import one_chunk, truth_of
-from udtf.columns.batch import count_refused, hashes_of, is_present, keys_of, keys_present
+from udtf.columns.arrays import is_present, one_chunk, truth_of
+from udtf.columns.batch import count_refused, hashes_of, keys_of, keys_present
 from udtf.columns.current import NOTHING, CurrentRows
 from udtf.columns.hashes import hashes_or_none
 from udtf.columns.keys import GroupKeys

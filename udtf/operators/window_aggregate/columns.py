@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.columns.arrays import ints_of, one_chunk, truth_of
-from udtf.columns.batch import is_present
+from udtf.columns.arrays import ints_of, is_present, one_chunk, truth_of
 from udtf.errors import OperatorError
 from udtf.operators.window_aggregate import folds
 from udtf.operators.window_aggregate.config import OF_POPULATION, Fold, arrow_type, fold_of, widened

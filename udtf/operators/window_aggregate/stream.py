@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udtf.columns.arrays import micros_of, one_chunk
-from udtf.columns.batch import hashes_of, is_present, ordered, refused, table_of, uncaused
+from udtf.columns.arrays import is_present, micros_of, one_chunk
+from udtf.columns.batch import hashes_of, ordered, refused, table_of, uncaused
 from udtf.logic import Segment, StreamEmission
 from udtf.operators.window_aggregate import loops
 from udtf.operators.window_aggregate.loops import NOTHING_SPILLED
