@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MARK: Final = b"sqlx file "
 #: What is smaller costs less through the engine than a file does.
 LEAST_BYTES: Final = 64 << 10
+#: All pages at once: to ask for each when it is read costs more.
+_FLAGS: Final = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,3 @@ def received(sent: pa.Buffer) -> pa.Buffer:
     except (OSError, ValueError) as error:  # it is gone, or shorter
         raise StateError.missing_rows(path, str(error)) from None
     return pa.py_buffer(mapped)
-
-
-#: All at once: a page that is there costs less than to ask for each.
-_FLAGS: Final = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
