@@ -18,7 +18,8 @@ from catalog.entries import Column
 from sqlx.bind.binder import RowOrder
 from sqlx.bind.comparison import check_carried, check_case, check_collation, check_compared, is_key
 from sqlx.bind.scope import name_chains
-from sqlx.errors import BindError, UnsupportedError, did_you_mean
+from sqlx.bind.spark_errors import refused
+from sqlx.errors import BindError, RefusedBySpark, UnsupportedError, did_you_mean
 from sqlx.plan.context import Context
 from sqlx.plan.emit import check_emission, config_of, is_outermost
 from sqlx.plan.keyed_join import with_row_order
@@ -451,7 +452,36 @@ def _check_grouped(group: Grouped, tokens: tuple, pieces: list[Replaced]) -> Non
         is_column = chain[0].name.lower() in names or (len(chain) > 1 and chain[0].name.lower() in aliases)
         if is_column:
             shown, span = ".".join(t.name for t in chain), (chain[0].start, chain[-1].end)
+            _check_function(group, tokens, span_of(tuple(chain)))
             raise BindError("AGGREGATE.NOT_GROUPED", group.context.text, span, column=shown)
+
+
+def _check_function(group: Grouped, tokens: tuple[Token, ...], column: Span) -> None:
+    """The function that a column is an argument of is one, and none that makes one value of the rows of a group.
+
+    Raises:
+        RefusedBySpark: there is no such function.
+        UnsupportedError: it is an aggregate that the session alone knows.
+    """
+    calls = [
+        Span(token.start, tokens[at + 1 + Cursor(group.context.text, tokens[at + 1 :]).closing()].end)
+        for at, token in enumerate(tokens[:-1])
+        if token.is_name and tokens[at + 1].text == "("
+    ]
+    around = [call for call in calls if call.start < column.start and column.end < call.end]
+    if not around:
+        return
+    text, binder, call = group.context.text, group.context.binder, around[-1].of(group.context.text)
+    alone, beside = (
+        f"{group.prefix}SELECT {items} FROM {group.from_text}" for items in (call, f"{call}, {column.of(text)}")
+    )
+    if binder.columns(alone) is None:
+        error = refused(binder, text, alone)
+        if isinstance(error, RefusedBySpark) and error.condition.startswith("UNRESOLVED_ROUTINE"):
+            raise error
+    elif binder.columns(beside) is None:
+        name = call.partition("(")[0].strip()
+        raise UnsupportedError("AGGREGATE.OWN", text, around[-1].pair, function=name)
 
 
 def _all_columns(tokens: tuple[Token, ...], outside: tuple[Token, ...]) -> Span | None:

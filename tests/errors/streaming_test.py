@@ -19,6 +19,7 @@ from tests.harness.refusals import check_refusals
 
 CASES = Path(__file__).with_name("streaming.txt")
 FOUND_BY_SPARK = {
+    "AGGREGATE.OWN": {"function": "my_mean"},
     "LEASE.LOST": {"path": "/c", "holder": "process 7 on node1"},
     "SETTING.NUMBER": {"name": "sqlx.tasks", "found": "many", "least": 1},
     "STREAMING.ALREADY_RUNNING": {"name": "t"},

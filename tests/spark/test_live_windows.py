@@ -9,10 +9,12 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd  # noqa: TC002 - PySpark reads the annotations of functions
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 from sqlx.replay.driver import ReplayDriver
 from sqlx.streaming.registry import registry
@@ -155,6 +157,34 @@ def test_an_aggregate_without_partial_state_is_spark_s(spark: SparkSession, tmp_
     found: list[tuple[Any, ...]] = []
     run(session, f"{query} EMIT FINAL", tmp_path, found)
     assert sum(row[2] for row in found) == 30
+
+
+def _longest(texts: pd.Series) -> str:
+    return str(max(texts, key=len))
+
+
+@pytest.mark.parametrize(
+    ("call", "found", "marked"),
+    [
+        ("lw_longest(k)", "[AGGREGATE.OWN] lw_longest is an aggregate", "lw_longest(k)"),
+        ("upper(lw_longest(k || 'x'))", "[AGGREGATE.OWN] lw_longest is an aggregate", "lw_longest(k || 'x')"),
+        ("lw_nothing(v)", "[UNRESOLVED_ROUTINE] Cannot resolve routine `lw_nothing`", "lw_nothing(v)"),
+        ("abs(v)", "[AGGREGATE.NOT_GROUPED] `v` is neither", "v"),
+    ],
+)
+def test_a_function_of_what_is_not_grouped_is_said_for_what_it_is(
+    spark: SparkSession, tmp_path: Path, call: str, found: str, marked: str
+) -> None:
+    session = session_of(spark, tasks=1)
+    Files(session, tmp_path, "w")
+
+    session.udf.register("lw_longest", F.pandas_udf(_longest, "string"))
+    query = f"SELECT {call} AS x FROM STREAM w GROUP BY window(ts, '10 seconds')"
+    with pytest.raises(PySparkException) as refused:
+        session.sql(f"{query} EMIT FINAL")
+    _, line, caret, *_ = str(refused.value).splitlines()
+    assert str(refused.value).startswith(found)
+    assert line[caret.index("^") : caret.rindex("^") + 1] == marked
 
 
 def test_distinct_arguments_beside_it_are_those_of_batch(spark: SparkSession, tmp_path: Path) -> None:
