@@ -245,7 +245,7 @@ def _limits(rows: int | None, size: int | None, when_full: str) -> Facts:
 
 def _state(node: Aggregation) -> str:
     """Which aggregates keep a partial state, and which all rows of their open windows."""
-    rows = [call for call in node.calls if call is not None]
+    rows = [call.partition("(")[0] for call in node.calls if call is not None]  # their arguments have names of ours
     lists = [a.function for a in node.config.aggregates if a.function in ("collect_list", "collect_set") or a.distinct]
     if rows:
         return f"all rows of open windows, for {', '.join(rows)}; a partial state for the others"

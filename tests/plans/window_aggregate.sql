@@ -62,7 +62,7 @@ Spark SQL
    +- aggregate clicks by windows of 1 h
       emits: once per window, when stream time is 0 s behind its end
       late: a row whose windows have closed: stream time is at or after their end and 0 s
-      state: all rows of open windows, for percentile_cont(0.5) WITHIN GROUP (ORDER BY __a0_0) FILTER (WHERE __a0_0 > 1); a partial state for the others
+      state: all rows of open windows, for percentile_cont; a partial state for the others
       strategy: native: Spark's watermark and window aggregation; late is what the watermark of the query says
       +- Spark SQL
          columns: __k0 string, __time timestamp, __a0_0 bigint, __a0_f boolean, _l0 bigint, _l1 string, _l2 timestamp
