@@ -16,7 +16,6 @@ from typing import ClassVar, cast
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from catalog.entries import Column as NamedColumn
@@ -55,7 +54,7 @@ from udtf.logic import StreamLogic
 from udtf.operators.table_aggregate.logic import is_compiled
 from udtf.operators.table_join.layout import between
 from udtf.spark import logics
-from udtf.spark.arrow_types import arrow_schema
+from udtf.spark.arrow_types import arrow_schema, spark_schema
 from udtf.spark.kept import Stateful
 from udtf.spark.stream import HandedOver, Made, rows_of, stream_operator, unpacking
 from udtf.spark.tasks import PARTITIONS, stream_conf
@@ -547,7 +546,7 @@ class StreamLowering:
         if not is_end or not isinstance(node, TableGiver) or updates_in(node) is None:
             return None
         schema, _ = rows_schema(node, self._emit_order(node))
-        frame = _in_columns_of(node, _standing_in(standing_in, from_arrow_schema(schema)))
+        frame = _in_columns_of(node, _standing_in(standing_in, spark_schema(schema)))
         frames = _read_by(self.plan.root, {**self.frames, node.name: frame})
         shown = Shown.of(query_frame(self.plan.root.sql, self.spark, frames))
         return shown if shown.renamed is not None else None
@@ -600,7 +599,7 @@ class StreamLowering:
         schema = _schema(node)
         if isinstance(node, TableGiver) and updates_in(node) is not None:
             order = self._emit_order(node)
-            sent = from_arrow_schema(rows_schema(node, order)[0])
+            sent = spark_schema(rows_schema(node, order)[0])
             return _in_columns_of(node, _making(node, fat, self.tasks, order).frame(sent))
         if isinstance(node, Aggregation):
             return with_times(rows_of(fat, "rows", answered_schema(schema, self._emit_order(node))), schema)
@@ -726,7 +725,7 @@ def _making(
     schema, kept = rows_schema(node, emit_order)
     if not (isinstance(node, TableJoin) and node.config.is_foreign):
         return unpacking(fat, "rows", schema.names if shows is None else shows)
-    sent = rows_of(fat, "rows", from_arrow_schema(between(schema, kept)))
+    sent = rows_of(fat, "rows", spark_schema(between(schema, kept)))
     placed = sent.repartition(tasks, *key_columns(sent.columns))
     return Made(placed, partial(left_updates, node.config, schema, node.keys, kept))  # the second step
 

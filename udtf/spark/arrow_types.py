@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from udtf.spark.workers import begin_task
 
@@ -25,6 +25,11 @@ _ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(t
 def arrow_schema(columns: StructType) -> pa.Schema:
     """The columns as Arrow names their types, timestamps in UTC."""
     return to_arrow_schema(columns, **_ZONE)
+
+
+def spark_schema(columns: pa.Schema) -> StructType:
+    """The columns as Spark names their types; before PySpark 4.2 a time without a zone became one with a zone."""
+    return from_arrow_schema(columns, prefer_timestamp_ntz=True)
 
 
 def in_utc(table: pa.Table) -> pa.Table:
