@@ -24,8 +24,13 @@ def first_folder(listed: str) -> str | None:
 def scratch_folder(beside: str | None) -> str:
     """A folder of this process alone, in one of those; it goes when the process ends."""
     path = tempfile.mkdtemp(prefix="sqlx-", dir=beside)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    atexit.register(_remove_own, path, os.getpid())
     return path
+
+
+def _remove_own(path: str, owner: int) -> None:
+    if os.getpid() == owner:  # what it has forked ends before it
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def private_folder(name: str) -> str:
