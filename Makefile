@@ -136,7 +136,7 @@ bench-kafka: setup ## a million records through a real broker, with crashes on t
 bench-latency: setup ## from a record in Kafka through a live AS OF join to its result in Kafka (ARGS="--rows 1000 --seconds 30")
 	$(BIN)/python -m benchmarks.kafka_latency $(ARGS)
 
-bench-peers: setup ## the live AS OF join beside Flink and Kafka Streams (needs Maven; ARGS=--quick)
+bench-peers: setup ## the live AS OF join beside Flink and Kafka Streams (needs Maven; ARGS="--rounds 3", ARGS=--quick)
 	$(BIN)/python -m benchmarks.peers_stream $(ARGS)
 
 bench-standby: setup ## kills the driver of a stream again and again while another one stands by (ARGS="--keys 2000000 --kills 20")
