@@ -319,7 +319,7 @@ class RunningQuery:
 
     def clear(self) -> None:
         """Remove what was on its way in the last micro-batch, once it has ended."""
-        if self.blobs and self.watched.is_reachable and not self.query.isActive:
+        if self.blobs and not self.query.isActive:
             shutil.rmtree(self.blobs, ignore_errors=True)
             self.blobs = ""
 
@@ -365,9 +365,9 @@ class Registry:
 
     def add(self, query: RunningQuery) -> None:
         """Note a query; one of the same name that ended before is forgotten."""
+        for one in self.all():
+            one.clear()
         with self._lock:
-            for one in self._queries.values():
-                one.clear()
             self._queries[query.name.lower()] = query
 
     def outside(self, spark: SparkSession, path: str) -> str | None:

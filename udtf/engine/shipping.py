@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import io
-import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import cloudpickle
+
+from udtf.local_folder import scratch_folder
 
 _HOME = Path(__file__).parents[1]
 
@@ -81,9 +80,7 @@ def archive() -> Path:
 
     What of it is compiled here comes along, so that a worker like this machine need not compile it.
     """
-    folder = Path(tempfile.mkdtemp(prefix="sqlx-code-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / _name()
+    path = Path(scratch_folder(None), _name())
     _zip(path, [*_sources(), *compiled_loops()])
     return path
 

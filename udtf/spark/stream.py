@@ -143,15 +143,11 @@ def _with_hash(given: DataFrame | HandedOver) -> StructType:
 def _packed(frame: DataFrame, side: int, spec: StreamSpec) -> DataFrame:
     folder = None if spec.changelog is None else spec.changelog.blobs
     # A column more costs Spark more than the hash of numbers does; that of text needs numba, which takes long to load.
-    if not all(map(can_hash_by_columns, _types_of_keys(frame.schema, spec.n_keys))):
+    keys = arrow_schema(StructType([frame.schema[f"__k{number}"] for number in range(spec.n_keys)]))
+    if not all(map(can_hash_by_columns, keys.types)):
         frame = frame.withColumn(HASH, key_hash(spec.n_keys))
     pack = partial(_pack_partition, side, slots(spec.tasks), folder, spec.n_keys)
     return engine_of(frame.sparkSession).live_rows(frame, pack, PACKED)
-
-
-def _types_of_keys(schema: StructType, n_keys: int) -> list[pa.DataType]:
-    known = arrow_schema(schema)
-    return [known.field(f"__k{number}").type for number in range(n_keys)]
 
 
 def _observed(spec: StreamSpec) -> list[Column]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from udtf.errors import StateError
+from udtf.stream.shared_parts import write_at
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -89,11 +90,8 @@ class BlobFiles:
             folder = Path(self._folder.path, str(self._batch))
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file, self._path = tempfile.mkstemp(dir=folder)
-        rest, at = memoryview(blob), self._end
-        while rest:
-            written = os.pwrite(self._file, rest, at)
-            rest, at = rest[written:], at + written
-        self._end = -(-at // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        end = write_at(self._file, blob, self._end)
+        self._end = -(-end // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
 
 
 def _remove_before(path: str, batch: int) -> None:

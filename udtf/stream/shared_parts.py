@@ -29,6 +29,19 @@ _FEWEST_BYTES: Final = 1 << 20
 _KEPT_BYTES: Final = 16 << 20
 
 
+def write_at(file: int, part: bytes | pa.Buffer, at: int) -> int:
+    """Write bytes at a place of an open file; where they end.
+
+    Raises:
+        OSError: there is no room.
+    """
+    rest = memoryview(part).cast("B")
+    while rest:
+        written = os.pwrite(file, rest, at)
+        rest, at = rest[written:], at + written
+    return at
+
+
 class Line:
     """One end of a connection between two processes.
 
@@ -137,11 +150,7 @@ class _Memory:
     def fill(self, parts: Sequence[bytes | pa.Buffer]) -> None:
         start = 0
         for part in parts:
-            rest, at = memoryview(part).cast("B"), start
-            while rest:
-                written = os.pwrite(self.file, rest, at)
-                rest, at = rest[written:], at + written
-            start = _whole(at)
+            start = _whole(write_at(self.file, part, start))
 
     def close(self) -> None:
         if self.size:
