@@ -104,10 +104,19 @@ def measure_live(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_available(frame: DataFrame, folder: Path, sink: str) -> list[Any]:
-    """Run a query over what is there; the progress of the micro-batches that had rows."""
-    writer = frame.writeStream.option("checkpointLocation", str(folder / "checkpoint")).format(sink)
-    query = writer.trigger(availableNow=True).start(str(folder / "answer") if sink == PARQUET else None)
+def run_available(frame: DataFrame, folder: Path, sink: str | Callable[[DataFrame, int], None]) -> list[Any]:
+    """Run a query over what is there; the progress of the micro-batches that had rows.
+
+    Args:
+        frame: the streaming result.
+        folder: for its checkpoint and answer.
+        sink: PARQUET, NOOP, or what each micro-batch is given to.
+    """
+    writer = frame.writeStream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    if isinstance(sink, str):
+        query = writer.format(sink).start(str(folder / "answer") if sink == PARQUET else None)
+    else:
+        query = writer.foreachBatch(sink).start()
     try:
         query.awaitTermination()
         return [one for one in query.recentProgress if one.numInputRows]

@@ -7,7 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
 
-/** Runs one peer over a tenth of the rows to warm up, then over all of them, and prints a line of JSON about that. */
+/** Runs one peer over a tenth of the rows to warm up, then over all of them as often as asked; a line of JSON each time. */
 public final class Peers {
     private Peers() {}
 
