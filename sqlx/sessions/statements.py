@@ -9,10 +9,12 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from catalog.definitions import Definition, Drop, Show, name_text
 from catalog.entries import Entry
 from catalog.spark import SparkCatalog
-from catalog.statements import Lowered
+from catalog.statements import Lowered, literal
 from sqlx.bind.reads import CURRENT_ROWS
 from sqlx.bind.spark_errors import in_definition, meant
 from sqlx.errors import BindError, TemporalSqlError, UnsupportedError
@@ -39,7 +41,7 @@ from sqlx.spark.view_text import shows_definitions
 from sqlx.sql.definitions import Statement, StreamingTable, carets, parse_definition, parse_streaming
 from sqlx.sql.edits import Edits
 from sqlx.sql.explanation import parse_explanation
-from sqlx.sql.parser import is_script, late_span, scan
+from sqlx.sql.parser import calculated_names, is_script, late_span, scan
 from sqlx.sql.tokens import CLAUSE_PAIRS, LexicalError, Span, Token, tokenize, with_backquotes
 from sqlx.sql.verification import Verification, parse_verification
 from sqlx.streaming.commands import carets_in, carry_out
@@ -48,6 +50,7 @@ from sqlx.streaming.tables import refuse_write, write_target
 from sqlx.verify.recording import record
 from sqlx.verify.report import Finding, Watch, compare, findings_sql, unwatched
 from udtf.engine import engine_of
+from udtf.engine.asking import probing
 from udtf.engine.release import release_of
 from udtf.spark.tasks import configured_tasks
 
@@ -196,6 +199,8 @@ class SessionStatements:
             return None
         if is_script(tokens):
             return self._script(put_in(text, tokens), accepted)
+        text = self._with_names(text, tokens)
+        tokens = tokenize(text)
         self._refuse_write(text, tokens, accepted)
         running = parse_streaming(text, tokens)
         if running is not None:
@@ -208,6 +213,7 @@ class SessionStatements:
         if not _has_clause(tokens) and not accepted() and not self._reads_live_on_4_0(text):
             return None
         text = put_in(text, tokens)
+        text = self._with_names(text, tokenize(text))
         try:
             return self._query(text, tokenize(text))
         except TemporalSqlError:
@@ -248,6 +254,19 @@ class SessionStatements:
         if '"' in text and self.engine.quotes_names:
             text = with_backquotes(text, tokenize(text))
         return text
+
+    def _with_names(self, text: str, tokens: tuple[Token, ...]) -> str:
+        """A statement with the names that `IDENTIFIER(expression)` stands for, where they can be said beforehand."""
+        edits = Edits(text)
+        for span in calculated_names(text, tokens):
+            try:
+                with probing():
+                    ((name,),) = self.engine.query(f"SELECT {span.of(text)}").collect()
+            except PySparkException:  # a parameter without its value yet, or an error that Spark will say
+                continue
+            if isinstance(name, str):
+                edits.replace(span, literal(name))
+        return edits.render()
 
     def _script(self, text: str, accepted: Callable[[], bool]) -> Rewritten | None:
         """A SQL script: what cannot be compiled when it is its turn is compiled now, over tables as they are then."""

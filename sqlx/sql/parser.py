@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, NoReturn
 
 from sqlx.errors import TemporalParseError
@@ -760,6 +760,24 @@ def _identifier(cursor: Cursor) -> tuple[str, ...] | None:
         return None
     is_path = all(token.is_name if n % 2 == 0 else token.text == "." for n, token in enumerate(tokens))
     return tuple(token.name for token in tokens[::2]) if is_path and len(tokens) % 2 else None
+
+
+def calculated_names(text: str, tokens: tuple[Token, ...]) -> list[Span]:
+    """The arguments of `IDENTIFIER(…)` that are more than a string, whose name only Spark can calculate.
+
+    >>> text = "SELECT * FROM IDENTIFIER('a' || :b) JOIN IDENTIFIER('c')"
+    >>> [span.of(text) for span in calculated_names(text, tokenize(text))]
+    ["'a' || :b"]
+    """
+    found = []
+    for n, (word, parenthesis) in enumerate(pairwise(tokens)):
+        if word.word == "IDENTIFIER" and parenthesis.text == "(":
+            cursor = Cursor(text, tokens, n + 1, len(tokens))
+            inside = tokens[n + 2 : cursor.closing()]
+            is_query = any(token.word == "SELECT" for token in inside)  # Spark takes none there
+            if not is_query and (len(inside) > 1 or (inside and inside[0].kind != "string")):
+                found.append(Span(inside[0].start, inside[-1].end))
+    return found
 
 
 def is_script(tokens: tuple[Token, ...]) -> bool:

@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 
 from sqlx.errors import TemporalSqlError, UnsupportedError
 from tests.harness.releases import RELEASE, since
@@ -277,8 +277,21 @@ def test_a_name_may_be_a_parameter(db):
     for join in ("JOIN {r} AS r AS OF o.ts", "ASOF JOIN {r} AS r MATCH_CONDITION (o.ts >= r.ts)"):
         query = f"SELECT o.id, r.rate FROM {{o}} AS o LEFT {join} ON o.k = r.k"
         assert rows(db.sql(query.format(o="IDENTIFIER(:o)", r="IDENTIFIER(:r)"), args=names)) == expected
+        calculated = query.format(o="IDENTIFIER(lower('ORD') || 'ers')", r="IDENTIFIER(concat('places.`', :r, '`'))")
+        assert rows(db.sql(calculated, args={"r": "rates"})) == expected
     at = "SELECT * FROM IDENTIFIER(:r) TIMESTAMP AS OF '2024-01-01'"
     assert rows(db.sql(at, args=names)) == rows(db.sql("SELECT * FROM rates TIMESTAMP AS OF '2024-01-01'"))
+
+
+def test_a_name_may_be_calculated(db):
+    db.sql("DECLARE OR REPLACE VARIABLE prefix STRING DEFAULT 'ra'")
+    query = "SELECT o.id, r.rate FROM orders o ASOF LEFT JOIN {} r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
+    assert rows(db.sql(query.format("IDENTIFIER(prefix || 'tes')"))) == rows(db.sql(query.format("rates")))
+    with pytest.raises(TemporalSqlError, match="`rats`"):
+        db.sql(query.format("IDENTIFIER(prefix || 'ts')"))
+    with pytest.raises(AnalysisException):
+        db.sql(query.format("IDENTIFIER(prefiks || 'tes')")).collect()
+    db.sql("DROP TEMPORARY VARIABLE prefix")
 
 
 @since((4, 1), "scripts, unless a setting has them")

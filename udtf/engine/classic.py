@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StructType
 
 from udtf.engine.asking import probing
 from udtf.engine.engine import SESSION_CATALOG, Relation, Table, has_catalog, may_be_in_session_catalog, quoted
-from udtf.engine.executors import come, is_local
+from udtf.engine.executors import Executors, is_local
 from udtf.engine.folders import HadoopFolder
 from udtf.engine.formats import file_format
 from udtf.engine.placement import StatePlacement
@@ -52,7 +52,8 @@ class ClassicEngine:
         self.spark = spark
         #: Spark's own parser: what is asked here is plain SQL, and the way through ours would be a detour.
         self.parser: Any = None
-        self._carries = self._has_come = False
+        self._carries = False
+        self._executors = Executors(spark, lambda: self.cores)
         self._listener: _Listener | None = None
 
     # what the JVM has
@@ -297,10 +298,7 @@ class ClassicEngine:
     @property
     def cluster_cores(self) -> int:
         """The same when no executor has come for a while."""
-        if not self._has_come:
-            come(self.spark, lambda: self.cores)
-            self._has_come = True
-        return self.cores
+        return self._executors.cores_in_the_end
 
     def ship(self, path: Path) -> None:
         """Bring a file to every worker."""

@@ -30,7 +30,7 @@ from udtf.engine.engine import (
     quoted,
     spelled_path,
 )
-from udtf.engine.executors import come
+from udtf.engine.executors import Executors
 from udtf.engine.folders import ServedFolder
 from udtf.engine.plan_text import PlanText, compared_type_in
 from udtf.engine.shipping import archive, carried_function, carried_processor
@@ -72,7 +72,8 @@ class ConnectEngine:
         #: Of views of the session, by a mark in them: their text, and the catalog and database in which it was written.
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._shipped: set[str] = set()
-        self._has_code = self._hears = self._has_come = self._hears_queries = False
+        self._executors = Executors(spark, self._splits)
+        self._has_code = self._hears = self._hears_queries = False
         self._operations: dict[str, tuple[int, int]] = {}
 
     def fresh(self) -> None:
@@ -256,10 +257,7 @@ class ConnectEngine:
     @property
     def cluster_cores(self) -> int:
         """The same when no executor has come for a while."""
-        if not self._has_come:
-            come(self.spark, self._splits)
-            self._has_come = True
-        return self._splits()
+        return self._executors.cores_in_the_end
 
     def _splits(self) -> int:
         found = re.search(r"splits=(\d+)", _explained(self.spark.range(1)))

@@ -22,23 +22,43 @@ def is_local(spark: SparkSession) -> bool:
     return re.match(r"local(\[|$)", spark.conf.get("spark.master", None) or "local") is not None
 
 
-def come(spark: SparkSession, cores: Callable[[], int]) -> None:
-    """Wait until executors have come: all that were asked for where that is known, else no more for three seconds.
+class Executors:
+    """The executors of a session.
 
-    Nothing says how many a standalone master will grant. On one machine there are none to wait for.
+    Args:
+        spark: the session.
+        cores: how many tasks they run at once, now.
     """
-    if is_local(spark):
-        return
-    wanted = _wanted(spark)
-    quiet = _QUIET_SECONDS if wanted is None else _MOST_SECONDS
-    seen, since, until = cores(), time.monotonic(), time.monotonic() + _MOST_SECONDS
-    while (now := time.monotonic()) < until and now - since < quiet:
-        if wanted is not None and seen >= wanted:
+
+    def __init__(self, spark: SparkSession, cores: Callable[[], int]) -> None:
+        self._spark, self._cores = spark, cores
+        self._have_come = False
+
+    @property
+    def cores_in_the_end(self) -> int:
+        """How many tasks they run at once when those that were on their way have come, which is waited for once."""
+        if not self._have_come:
+            self._wait()
+            self._have_come = True
+        return self._cores()
+
+    def _wait(self) -> None:
+        """Until all have come that were asked for where that is known, else until no more come for three seconds.
+
+        Nothing says how many a standalone master will grant. On one machine there are none to wait for.
+        """
+        if is_local(self._spark):
             return
-        time.sleep(_LOOK_SECONDS)  # Spark calls nobody in Python when an executor registers
-        found = cores()
-        if found != seen:
-            seen, since = found, time.monotonic()
+        wanted = _wanted(self._spark)
+        quiet = _QUIET_SECONDS if wanted is None else _MOST_SECONDS
+        seen, since, until = self._cores(), time.monotonic(), time.monotonic() + _MOST_SECONDS
+        while (now := time.monotonic()) < until and now - since < quiet:
+            if wanted is not None and seen >= wanted:
+                return
+            time.sleep(_LOOK_SECONDS)  # Spark calls nobody in Python when an executor registers
+            found = self._cores()
+            if found != seen:
+                seen, since = found, time.monotonic()
 
 
 def _wanted(spark: SparkSession) -> int | None:
