@@ -768,12 +768,16 @@ def calculated_names(text: str, tokens: tuple[Token, ...]) -> list[Span]:
     >>> text = "SELECT * FROM IDENTIFIER('a' || :b) JOIN IDENTIFIER('c')"
     >>> [span.of(text) for span in calculated_names(text, tokenize(text))]
     ["'a' || :b"]
+    >>> calculated_names("SELECT IDENTIFIER('a' || 'b'", tokenize("SELECT IDENTIFIER('a' || 'b'"))
+    []
     """
-    found = []
+    found: list[Span] = []
     for n, (word, parenthesis) in enumerate(pairwise(tokens)):
         if word.word == "IDENTIFIER" and parenthesis.text == "(":
-            cursor = Cursor(text, tokens, n + 1, len(tokens))
-            inside = tokens[n + 2 : cursor.closing()]
+            try:
+                inside = tokens[n + 2 : Cursor(text, tokens, n + 1, len(tokens)).closing()]
+            except TemporalParseError:  # it is never closed, as Spark says
+                return found
             is_query = any(token.word == "SELECT" for token in inside)  # Spark takes none there
             if not is_query and (len(inside) > 1 or (inside and inside[0].kind != "string")):
                 found.append(Span(inside[0].start, inside[-1].end))

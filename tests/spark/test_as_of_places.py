@@ -291,6 +291,13 @@ def test_a_name_may_be_calculated(db):
         db.sql(query.format("IDENTIFIER(prefix || 'ts')"))
     with pytest.raises(AnalysisException):
         db.sql(query.format("IDENTIFIER(prefiks || 'tes')")).collect()
+    with pytest.raises(ParseException):
+        db.sql(f"SELECT IDENTIFIER('a' || 'b', * FROM ({query.format('rates')})")
+    if RELEASE >= (4, 1):  # scripts, unless a setting has them
+        of_script = query.format("IDENTIFIER(first || 'tes')")
+        assert rows(db.sql(f"BEGIN DECLARE first STRING DEFAULT 'ra'; {of_script}; END")) == rows(
+            db.sql(query.format("rates"))
+        )
     db.sql("DROP TEMPORARY VARIABLE prefix")
 
 
