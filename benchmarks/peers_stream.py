@@ -10,6 +10,7 @@ checkpoints. Answers have to be equal.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -124,10 +125,12 @@ def run_ours(inputs: Inputs, folder: Path, rows: int, files: int, warm: int) -> 
 
     spark = session()
     try:
-        added = Added()
-        table, answers = _last_run(spark, inputs, folder / "table", PARQUET, warm)
-        summed, _ = _last_run(spark, inputs, folder / "summed", added.add, warm, before=added.clear)
-        expected = Added()
+        for _ in range(warm + 1):
+            table = _run_once(spark, inputs, folder / "table", PARQUET)
+        for _ in range(warm + 1):
+            added = Added()
+            summed = _run_once(spark, inputs, folder / "summed", added.add)
+        answers, expected = folder / "table/answer", Added()
         expected.add(spark.read.parquet(str(answers)))
         answer = sum_of(answers)
         found = answer if added == expected else f"{added} in place of {expected}"
@@ -141,22 +144,15 @@ def run_ours(inputs: Inputs, folder: Path, rows: int, files: int, warm: int) -> 
     return runs
 
 
-def _last_run(
-    spark: SparkSession,
-    inputs: Inputs,
-    folder: Path,
-    sink: str | Callable[[DataFrame, int], None],
-    warm: int,
-    before: Callable[[], None] = lambda: None,
-) -> tuple[tuple[list[Any], float], Path]:
-    """The progress and processor seconds of the last of some runs, each from a new checkpoint; where its answer is."""
-    for number in range(warm + 1):
-        place = folder / str(number)
-        frame = StreamWays(spark, inputs, kept=place / "checkpoint/changelog").frame(OURS)
-        before()
-        with Clock() as clock:  # nobody looks at memory meanwhile, which costs processor time too
-            progress = run_available(frame, place, sink)
-    return (progress, clock.cpu_seconds), place / "answer"
+def _run_once(
+    spark: SparkSession, inputs: Inputs, place: Path, sink: str | Callable[[DataFrame, int], None]
+) -> tuple[list[Any], float]:
+    """The progress and processor seconds of a run from a new checkpoint; what the run before it left there goes."""
+    shutil.rmtree(place, ignore_errors=True)
+    frame = StreamWays(spark, inputs, kept=place / "checkpoint/changelog").frame(OURS)
+    with Clock() as clock:  # nobody looks at memory meanwhile, which costs processor time too
+        progress = run_available(frame, place, sink)
+    return progress, clock.cpu_seconds
 
 
 @dataclass
@@ -177,10 +173,6 @@ class Added:
         row = batch.selectExpr("count(*)", "count(rate)", "coalesce(bit_xor(xxhash64(id, rate)), 0)").first()
         assert row is not None, "an aggregate without groups has one"
         self.rows, self.matched, self.hashes = self.rows + row[0], self.matched + row[1], self.hashes ^ row[2]
-
-    def clear(self) -> None:
-        """Begin anew."""
-        self.rows = self.matched = self.hashes = 0
 
 
 def sum_of(answer: Path) -> str:

@@ -199,7 +199,7 @@ class SessionStatements:
             return None
         if is_script(tokens):
             return self._script(put_in(text, tokens), accepted)
-        text = self._with_names(text, tokens)
+        text = self._with_names(text, tokens, put_in)
         tokens = tokenize(text)
         self._refuse_write(text, tokens, accepted)
         running = parse_streaming(text, tokens)
@@ -213,7 +213,6 @@ class SessionStatements:
         if not _has_clause(tokens) and not accepted() and not self._reads_live_on_4_0(text):
             return None
         text = put_in(text, tokens)
-        text = self._with_names(text, tokenize(text))
         try:
             return self._query(text, tokenize(text))
         except TemporalSqlError:
@@ -255,14 +254,17 @@ class SessionStatements:
             text = with_backquotes(text, tokenize(text))
         return text
 
-    def _with_names(self, text: str, tokens: tuple[Token, ...]) -> str:
+    def _with_names(self, text: str, tokens: tuple[Token, ...], put_in: PutIn) -> str:
         """A statement with the names that `IDENTIFIER(expression)` stands for, where they can be said beforehand."""
+        if not calculated_names(text, tokens):
+            return text
+        text = put_in(text, tokens)
         edits = Edits(text)
-        for span in calculated_names(text, tokens):
+        for span in calculated_names(text, tokenize(text)):
             try:
                 with probing():
                     ((name,),) = self.engine.query(f"SELECT {span.of(text)}").collect()
-            except PySparkException:  # a parameter without its value yet, or an error that Spark will say
+            except PySparkException:  # Spark says what is wrong
                 continue
             if isinstance(name, str):
                 edits.replace(span, literal(name))

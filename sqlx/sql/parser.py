@@ -752,7 +752,7 @@ def readable(text: str) -> Iterator[None]:
 def _identifier(cursor: Cursor) -> tuple[str, ...] | None:
     """The name that `IDENTIFIER('name')` stands for, at its parenthesis; None where an expression makes it."""
     inside = cursor.tokens[cursor.index + 1 : cursor.closing()]
-    if len(inside) != 1 or inside[0].kind != "string":
+    if not _is_string(inside):
         return None
     try:
         tokens = tokenize(unquoted(inside[0]))
@@ -779,9 +779,13 @@ def calculated_names(text: str, tokens: tuple[Token, ...]) -> list[Span]:
             except TemporalParseError:  # it is never closed, as Spark says
                 return found
             is_query = any(token.word == "SELECT" for token in inside)  # Spark takes none there
-            if not is_query and (len(inside) > 1 or (inside and inside[0].kind != "string")):
+            if inside and not _is_string(inside) and not is_query:
                 found.append(Span(inside[0].start, inside[-1].end))
     return found
+
+
+def _is_string(tokens: tuple[Token, ...]) -> bool:
+    return len(tokens) == 1 and tokens[0].kind == "string"
 
 
 def is_script(tokens: tuple[Token, ...]) -> bool:

@@ -286,7 +286,8 @@ def test_a_name_may_be_a_parameter(db):
 def test_a_name_may_be_calculated(db):
     db.sql("DECLARE OR REPLACE VARIABLE prefix STRING DEFAULT 'ra'")
     query = "SELECT o.id, r.rate FROM orders o ASOF LEFT JOIN {} r MATCH_CONDITION (o.ts >= r.ts) ON o.k = r.k"
-    assert rows(db.sql(query.format("IDENTIFIER(prefix || 'tes')"))) == rows(db.sql(query.format("rates")))
+    expected = rows(db.sql(query.format("rates")))
+    assert rows(db.sql(query.format("IDENTIFIER(prefix || 'tes')"))) == expected
     with pytest.raises(TemporalSqlError, match="`rats`"):
         db.sql(query.format("IDENTIFIER(prefix || 'ts')"))
     with pytest.raises(AnalysisException):
@@ -295,9 +296,7 @@ def test_a_name_may_be_calculated(db):
         db.sql(f"SELECT IDENTIFIER('a' || 'b', * FROM ({query.format('rates')})")
     if RELEASE >= (4, 1):  # scripts, unless a setting has them
         of_script = query.format("IDENTIFIER(first || 'tes')")
-        assert rows(db.sql(f"BEGIN DECLARE first STRING DEFAULT 'ra'; {of_script}; END")) == rows(
-            db.sql(query.format("rates"))
-        )
+        assert rows(db.sql(f"BEGIN DECLARE first STRING DEFAULT 'ra'; {of_script}; END")) == expected
     db.sql("DROP TEMPORARY VARIABLE prefix")
 
 
