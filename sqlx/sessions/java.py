@@ -8,7 +8,6 @@ Why so: docs/design/20261121_java_as_a_wheel.md.
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sqlx.errors import RunError
+from udtf.local_folder import scratch_folder
 
 SUPPORTED = (17, 21)
 """Major versions that PySpark 4.0 to 4.3 run on."""
@@ -156,8 +156,7 @@ def _with_launcher(home: JavaHome) -> JavaHome:
     modules = _release(home.path).get("MODULES", "").split()
     if not modules or _VECTOR in modules:
         return home
-    private = Path(tempfile.mkdtemp(prefix="sqlx-java-"))
-    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    private = Path(tempfile.mkdtemp(prefix="java-", dir=scratch_folder(None)))
     launcher = private / "bin" / "java"
     launcher.parent.mkdir()
     real = (home.path / "bin" / "java").resolve()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NoReturn
@@ -376,21 +376,21 @@ def alias_at(tokens: tuple[Token, ...]) -> int:
 
 def _ends_cast(tokens: tuple[Token, ...]) -> bool:
     """Whether the last word ends the type of a cast: `ts::date`."""
-    last = max((n for n, token in enumerate(tokens) if token.text == "::"), default=None)
-    if last is None:
-        return False
-    cursor = Cursor("", tokens, last)
-    cursor.skip_cast()
-    return cursor.done
+    return _ends_what_begins_at_last(tokens, "::", Cursor.skip_cast)
 
 
 def _is_interval(tokens: tuple[Token, ...]) -> bool:
     """Whether the last word is a unit: `ts + INTERVAL 1 DAY`."""
-    last = max((n for n, token in enumerate(tokens) if token.word == "INTERVAL"), default=None)
+    return _ends_what_begins_at_last(tokens, "INTERVAL", Cursor.skip_expression)
+
+
+def _ends_what_begins_at_last(tokens: tuple[Token, ...], first: str, skip: Callable[[Cursor], object]) -> bool:
+    """Whether what begins at the last place of a token reaches to the end of all."""
+    last = max((n for n, token in enumerate(tokens) if first in (token.text, token.word)), default=None)
     if last is None:
         return False
     cursor = Cursor("", tokens, last)
-    cursor.skip_expression()
+    skip(cursor)
     return cursor.done
 
 
