@@ -1,10 +1,10 @@
 """The live AS OF join beside its peers: Flink's temporal join, and Kafka Streams' join with a versioned table.
 
-All of them read the same rows in the order of event time, on two cores, in a Java that has run the query over all of
-them before: as often for each, until its compiler has little left to do, as in a query that runs for days. What is
-compared is processor time. The peers read rows from a mapped file and add their answers up. Ours read Parquet; once
-they are a whole streaming table, with its files written, and once they add their answers up, too; both with their
-checkpoints. Answers have to be equal.
+All of them read the same rows in the order of event time, on two cores, in a Java that has run the query before, over
+few rows and over all of them: as often for each, until its compiler has little left to do, as in a query that runs for
+days. What is compared is processor time, that of the compiler included. The peers read rows from a mapped file and add
+their answers up. Ours read Parquet; once they are a whole streaming table, with its files written, and once they add
+their answers up, too; both with their checkpoints. Answers have to be equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,12 +53,26 @@ _OPENS = [
 
 
 @dataclass(frozen=True)
+class Before:
+    """How often each way runs in its process before what counts.
+
+    Attributes:
+        short: over a fiftieth of the rows; ours in as many micro-batches.
+        whole: over all of them.
+    """
+
+    short: int
+    whole: int
+
+
+@dataclass(frozen=True)
 class Run:
     """What one way cost.
 
     Attributes:
         way: its name.
         seconds, cpu_seconds: of a whole run.
+        compiler_seconds: how long Java's compiler worked meanwhile; it is in `cpu_seconds` too.
         rows: that it read, of both sides.
         state_bytes: what it keeps: on disk, of ours in memory.
         answer: rows, matches and a sum.
@@ -67,6 +81,7 @@ class Run:
     way: str
     seconds: float
     cpu_seconds: float
+    compiler_seconds: float
     rows: int
     state_bytes: int
     answer: str
@@ -105,31 +120,30 @@ def build() -> str:
     return f"{JAVA}/target/peers-1.jar:{JAVA}/target/dependency/*"
 
 
-def run_peer(way: str, classes: str, sides: tuple[Path, Path], rows: int, warm: int) -> Run:
+def run_peer(way: str, classes: str, sides: tuple[Path, Path], rows: int, before: Before) -> Run:
     """Run one of them in a JVM of its own; the last of its runs counts."""
-    command = ["java", "-Xmx6g", *_OPENS, "-cp", classes, "sqlx.peers.Peers", PEERS[way]]
-    done = subprocess.run(
-        [*command, *map(str, sides), str(RETENTION_US), str(warm + 1)], capture_output=True, text=True, check=False
-    )
+    command = ["java", "-Xmx6g", *_OPENS, "-cp", classes, "sqlx.peers.Peers", PEERS[way], *map(str, sides)]
+    counts = map(str, (RETENTION_US, before.short, before.whole + 1))
+    done = subprocess.run([*command, *counts], capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    if len(found) <= warm:
+    if len(found) <= before.whole:
         message = f"{way} has failed:\n{done.stderr[-3000:]}"
         raise RuntimeError(message)
-    facts = json.loads(found[-1].removeprefix("RESULT "))
-    return Run(way, facts["seconds"], facts["cpu_seconds"], rows, facts["state_bytes"], facts["answer"])
+    return Run(way=way, rows=rows, **json.loads(found[-1].removeprefix("RESULT ")))
 
 
-def run_ours(inputs: Inputs, folder: Path, rows: int, files: int, warm: int) -> list[Run]:
+def run_ours(inputs: Inputs, few: Inputs, folder: Path, rows: int, files: int, before: Before) -> list[Run]:
     """Ours with changelogs, the last run of each way: a streaming table, and the same rows added up as the peers do."""
     from benchmarks.spark_ways import session
 
+    read = [few] * before.short + [inputs] * (before.whole + 1)
     spark = session()
     try:
-        for _ in range(warm + 1):
-            table = _run_once(spark, inputs, folder / "table", PARQUET)
-        for _ in range(warm + 1):
+        for of_run in read:
+            table = _run_once(spark, of_run, folder / "table", PARQUET)
+        for of_run in read:
             added = Added()
-            summed = _run_once(spark, inputs, folder / "summed", added.add)
+            summed = _run_once(spark, of_run, folder / "summed", added.add)
         answers, expected = folder / "table/answer", Added()
         expected.add(spark.read.parquet(str(answers)))
         answer = sum_of(answers)
@@ -137,22 +151,24 @@ def run_ours(inputs: Inputs, folder: Path, rows: int, files: int, warm: int) -> 
     finally:
         spark.stop()
     runs = []
-    for way, (progress, cpu_seconds), of_way in ((TABLE, table, answer), (SUMMED, summed, found)):
+    for way, (progress, *used), of_way in ((TABLE, table, answer), (SUMMED, summed, found)):
         # Times of micro-batches leave the first ones out.
         seconds = sum(map(seconds_of, progress[LEFT_OUT:])) * files / (files - LEFT_OUT)
-        runs.append(Run(way, seconds, cpu_seconds, rows, state_of(progress[-1])[1], of_way))
+        runs.append(Run(way, seconds, *used, rows, state_of(progress[-1])[1], of_way))
     return runs
 
 
 def _run_once(
     spark: SparkSession, inputs: Inputs, place: Path, sink: str | Callable[[DataFrame, int], None]
-) -> tuple[list[Any], float]:
-    """The progress and processor seconds of a run from a new checkpoint; what the run before it left there goes."""
+) -> tuple[list[Any], float, float]:
+    """The progress, processor and compiler seconds of a run from a new checkpoint; that of the run before it goes."""
     shutil.rmtree(place, ignore_errors=True)
     frame = StreamWays(spark, inputs, kept=place / "checkpoint/changelog").frame(OURS)
+    compiler = spark._jvm.java.lang.management.ManagementFactory.getCompilationMXBean()
+    compiled_ms = compiler.getTotalCompilationTime()
     with Clock() as clock:  # nobody looks at memory meanwhile, which costs processor time too
         progress = run_available(frame, place, sink)
-    return progress, clock.cpu_seconds
+    return progress, clock.cpu_seconds, (compiler.getTotalCompilationTime() - compiled_ms) / 1000
 
 
 @dataclass
@@ -202,14 +218,15 @@ def main(
     data: Annotated[Path, typer.Option(help="Where the data is kept between runs.")] = Path(".cache/benchmarks"),
     quick: Annotated[bool, typer.Option(help="A fiftieth of the rows.")] = False,
     rounds: Annotated[int, typer.Option(help="How often all run, in turns; of each the median run counts.", min=1)] = 1,
-    warm: Annotated[int, typer.Option(help="How often each has run over all rows before what counts.", min=1)] = 3,
+    short: Annotated[int, typer.Option(help="How often each has run over a fiftieth of them at first.", min=0)] = 20,
+    warm: Annotated[int, typer.Option(help="How often each has run over all rows before what counts.", min=1)] = 2,
     peer: Annotated[list[str] | None, typer.Option(help=f"Only these beside ours: {'; '.join(PEERS)}.")] = None,
 ) -> None:
     """Run all of them on ten million rows, and print what each costs."""
     ways = chosen(peer)
     case: Case = LARGE.scaled(50) if quick else LARGE
-    console = Console()
-    inputs = make(case, data)
+    console, before = Console(), Before(short, warm)
+    inputs, few = make(case, data), make(replace(case, batch_rows=max(1_000, case.batch_rows // 50)), data)
     with tempfile.TemporaryDirectory(prefix="peers_") as name:
         folder = Path(name)
         left, right, rows = mapped(inputs, folder)
@@ -217,17 +234,18 @@ def main(
         found: list[list[Run]] = []
         for number in range(rounds):
             place = folder / str(number)
-            runs = run_ours(inputs, place, rows, case.files, warm)
+            runs = run_ours(inputs, few, place, rows, case.files, before)
             console.print(*runs)
             for way in ways:
-                runs.append(run_peer(way, classes, (left, right), rows, warm))
+                runs.append(run_peer(way, classes, (left, right), rows, before))
                 console.print(runs[-1])
             found.append(runs)
     runs = [sorted(of_one, key=attrgetter("cpu_seconds"))[rounds // 2] for of_one in zip(*found, strict=True)]
-    table = Table("way", "s", "CPU s", "rows per CPU s", "of ours", "state MB", "answer")
+    table = Table("way", "s", "CPU s", "compiler", "rows per CPU s", "of ours", "state MB", "answer")
     for run in runs:
         answer = "equal" if run.answer == runs[0].answer else f"WRONG {run.answer}"
-        shown = f"{run.seconds:.1f}", f"{run.cpu_seconds:.1f}", f"{run.rate:,.0f}", f"{run.rate / runs[0].rate:.2f}"
+        used = (f"{seconds:.1f}" for seconds in (run.seconds, run.cpu_seconds, run.compiler_seconds))
+        shown = *used, f"{run.rate:,.0f}", f"{run.rate / runs[0].rate:.2f}"
         table.add_row(run.way, *shown, f"{run.state_bytes / 1e6:.0f}", answer)
     console.print(table)
 
