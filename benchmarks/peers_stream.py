@@ -10,7 +10,6 @@ their answers up, too; both with their checkpoints. Answers have to be equal.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -139,12 +138,13 @@ def run_ours(inputs: Inputs, few: Inputs, folder: Path, rows: int, files: int, b
     read = [few] * before.short + [inputs] * (before.whole + 1)
     spark = session()
     try:
-        for of_run in read:
-            table = _run_once(spark, of_run, folder / "table", PARQUET)
-        for of_run in read:
+        # Each run has a folder, kept until all are done: ext4 asks itself at each new file which were deleted of late.
+        for number, of_run in enumerate(read):
+            table = _run_once(spark, of_run, folder / f"table{number}", PARQUET)
+        for number, of_run in enumerate(read):
             added = Added()
-            summed = _run_once(spark, of_run, folder / "summed", added.add)
-        answers, expected = folder / "table/answer", Added()
+            summed = _run_once(spark, of_run, folder / f"summed{number}", added.add)
+        answers, expected = folder / f"table{before.short + before.whole}/answer", Added()
         expected.add(spark.read.parquet(str(answers)))
         answer = sum_of(answers)
         found = answer if added == expected else f"{added} in place of {expected}"
@@ -161,8 +161,7 @@ def run_ours(inputs: Inputs, few: Inputs, folder: Path, rows: int, files: int, b
 def _run_once(
     spark: SparkSession, inputs: Inputs, place: Path, sink: str | Callable[[DataFrame, int], None]
 ) -> tuple[list[Any], float, float]:
-    """The progress, processor and compiler seconds of a run from a new checkpoint; that of the run before it goes."""
-    shutil.rmtree(place, ignore_errors=True)
+    """The progress, processor and compiler seconds of a run from a new checkpoint."""
     frame = StreamWays(spark, inputs, kept=place / "checkpoint/changelog").frame(OURS)
     compiler = spark._jvm.java.lang.management.ManagementFactory.getCompilationMXBean()
     compiled_ms = compiler.getTotalCompilationTime()

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from udtf.engine.engine import Engine
     from udtf.stream.blob_files import BlobFolder
 
+    _OfBatches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
 _POOL: Final = "SQLX_WORKER_POOL"
 #: Arrays that grow by copying leave holes in the heap, more than the state itself: large ones get pages of their own.
 #: Those of a micro-batch are smaller, and get the same pages again: new ones cost more than what is computed in them.
@@ -45,6 +47,8 @@ _ALLOCATING: Final = {
     "MALLOC_TOP_PAD_": str(16 << 20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
+#: What packs and unpacks keeps nothing: its large arrays get the same pages again, too.
+_MOVING: Final = {**_ALLOCATING, "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,16 @@ def _answered(packed: DataFrame, schemas: tuple[StructType, ...], spec: StreamSp
 def in_state_workers(engine: Engine) -> AbstractContextManager[None]:
     """Within it frames are made whose rows go to the workers that keep states.
 
-    What packs and unpacks shall not take them; their memory is settled there, too.
+    What packs and unpacks shall not take them, see `_moved`; their memory is settled there, too.
     """
     return engine.worker_environment(_ALLOCATING, {_POOL: "states"})
+
+
+def _moved(frame: DataFrame, make: _OfBatches, schema: StructType | str) -> DataFrame:
+    """What is made of the batches of a live frame in a worker that keeps nothing of them."""
+    engine = engine_of(frame.sparkSession)
+    with engine.worker_environment(_MOVING, {_POOL: "rows"}):
+        return engine.live_rows(frame, make, schema)
 
 
 def rows_of(fat: DataFrame, kind: str, schema: StructType) -> DataFrame:
@@ -123,11 +134,11 @@ class Made:
     """
 
     source: DataFrame
-    make: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    make: _OfBatches
 
     def frame(self, schema: StructType) -> DataFrame:
         """The rows."""
-        return engine_of(self.source.sparkSession).live_rows(self.source, self.make, schema)
+        return _moved(self.source, self.make, schema)
 
 
 def unpacking(fat: DataFrame, kind: str, names: Sequence[str]) -> Made:
@@ -147,7 +158,7 @@ def _packed(frame: DataFrame, side: int, spec: StreamSpec) -> DataFrame:
     if not all(map(can_hash_by_columns, keys.types)):
         frame = frame.withColumn(HASH, key_hash(spec.n_keys))
     pack = partial(_pack_partition, side, slots(spec.tasks), folder, spec.n_keys)
-    return engine_of(frame.sparkSession).live_rows(frame, pack, PACKED)
+    return _moved(frame, pack, PACKED)
 
 
 def _observed(spec: StreamSpec) -> list[Column]:
@@ -167,27 +178,28 @@ def _pack_partition(
     import pyarrow as pa
     from pyspark import TaskContext
 
-    from udtf.spark.arrow_types import in_utc
     from udtf.stream.blobs import column_of, pack
 
     begin_task()
     context = TaskContext.get()
     partition = context.partitionId() if context else 0
-    in_utc_batches = (batch for rows in batches for batch in in_utc(pa.Table.from_batches([rows])).to_batches())
-    hashed = (batch if HASH in batch.schema.names else _hashed(batch, n_keys) for batch in in_utc_batches)
     names = ["slot", "side", "partition", "number", "blob"]
     with blob_files(folder) as files:
-        for number, (task, blob) in enumerate(pack(hashed, len(slot_of))):
+        for number, (task, blob) in enumerate(pack(batches, len(slot_of), partial(_hashed, n_keys))):
             places = [pa.array([place], pa.int32()) for place in (slot_of[task], side, partition, number)]
             yield pa.RecordBatch.from_arrays([*places, column_of(files.sent(blob))], names=names)
 
 
-def _hashed(batch: pa.RecordBatch, n_keys: int) -> pa.RecordBatch:
-    """The rows with the hash of their keys, as Spark has it."""
+def _hashed(n_keys: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, their times in UTC, with the hash of their keys as Spark has it, where it is not there."""
     import pyarrow as pa
 
     from udtf.columns.hashes import hashes_of_keys
+    from udtf.spark.arrow_types import in_utc
 
+    (batch,) = in_utc(pa.Table.from_batches([rows])).to_batches()
+    if HASH in batch.schema.names:
+        return batch
     hashes = hashes_of_keys([batch.column(f"__k{number}") for number in range(n_keys)], batch.num_rows)
     return pa.RecordBatch.from_arrays([*batch.columns, pa.array(hashes)], names=[*batch.schema.names, HASH])
 

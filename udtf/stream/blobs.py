@@ -5,7 +5,7 @@ An engine that moves rows one by one pays per row; a few fat rows cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,10 +33,19 @@ def task_of(hashes: NDArray[np.int64], tasks: int) -> NDArray[np.int64]:
     return np.mod(hashes, np.int64(tasks))
 
 
-def pack(batches: Iterable[pa.RecordBatch], tasks: int) -> Iterator[tuple[int, pa.Buffer]]:
-    """One blob per task and chunk, each with its task; within a task in the order of arrival."""
+def pack(
+    batches: Iterable[pa.RecordBatch], tasks: int, made: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+) -> Iterator[tuple[int, pa.Buffer]]:
+    """One blob per task and chunk, each with its task; within a task in the order of arrival.
+
+    Args:
+        batches: the rows.
+        tasks: how many there are.
+        made: what a chunk becomes, with the hash of its keys; None is as it is.
+    """
     for held in gathered(batches, _CHUNK_ROWS, _CHUNK_BYTES):
-        yield from _pack_chunk(_one_batch(held), tasks)
+        chunk = _one_batch(held)
+        yield from _pack_chunk(chunk if made is None else made(chunk), tasks)
 
 
 def gathered(batches: Iterable[pa.RecordBatch], enough_rows: int, enough_bytes: int) -> Iterator[list[pa.RecordBatch]]:
@@ -54,14 +63,53 @@ def gathered(batches: Iterable[pa.RecordBatch], enough_rows: int, enough_bytes: 
 
 
 def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    """All of them, with their textual order columns as codes, where that is smaller."""
+    schema = batches[0].schema
+    parts = zip(*(batch.columns for batch in batches), strict=True)
+    columns = [
+        _in_order(of_one) if _is_order(field) else _joined(of_one) for field, of_one in zip(schema, parts, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _is_order(field: pa.Field) -> bool:
+    return bool(field.name.startswith("__o") and pa.types.is_string(field.type))
+
+
+def _in_order(parts: Sequence[pa.Array]) -> pa.Array:
+    """Paths of files: most often a batch has rows of one file, which is seen without a look at each of them."""
+    values = [_only_value(part) for part in parts]
+    if None in values:
+        return _encoded(_joined(parts))
+    codes = pc.dictionary_encode(pa.array(values, pa.string()))
+    numbers = np.repeat(codes.indices.to_numpy(), [len(part) for part in parts])
+    return pa.DictionaryArray.from_arrays(numbers, codes.dictionary)
+
+
+def _only_value(column: pa.Array) -> str | None:
+    """The text that is in all rows; None where there may be another."""
+    if column.null_count or not len(column):
+        return None
+    _, places, data = column.buffers()
+    ends = np.frombuffer(places, np.int32)[column.offset : column.offset + len(column) + 1]
+    start, size = int(ends[0]), int(ends[1] - ends[0])
+    if np.any(np.diff(ends) != size):
+        return None
+    without_one = int(ends[-1]) - start - size
+    if size and not data.slice(start, without_one).equals(data.slice(start + size, without_one)):
+        return None
+    return str(column[0].as_py())
 
 
 def _pack_chunk(chunk: pa.RecordBatch, tasks: int) -> Iterator[tuple[int, pa.Buffer]]:
     task = task_of(chunk[HASH].to_numpy(zero_copy_only=False), tasks).astype(np.int16 if tasks < 1 << 15 else np.int64)
     order = np.argsort(task, kind="stable")  # 16 bits are sorted by radix, in linear time
     ends = np.cumsum(np.bincount(task, minlength=tasks))
-    placed = _encode_order(chunk).take(pa.array(order))
+    placed = chunk.take(pa.array(order))
     start = 0
     for number, end in enumerate(ends.tolist()):
         if end > start:
@@ -69,15 +117,7 @@ def _pack_chunk(chunk: pa.RecordBatch, tasks: int) -> Iterator[tuple[int, pa.Buf
         start = end
 
 
-def _encode_order(chunk: pa.RecordBatch) -> pa.RecordBatch:
-    """The chunk with its textual order columns as codes, where that is smaller."""
-    columns = [_encoded(field.name, column) for field, column in zip(chunk.schema, chunk.columns, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, names=chunk.schema.names)
-
-
-def _encoded(name: str, column: pa.Array) -> pa.Array:
-    if not name.startswith("__o") or not pa.types.is_string(column.type):
-        return column
+def _encoded(column: pa.Array) -> pa.Array:
     sample = column.slice(0, 1024)
     if len(pc.unique(sample)) * _WORTH_ENCODING > len(sample):
         return column

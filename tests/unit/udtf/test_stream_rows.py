@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from datetime import date
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from udtf.spark.tasks import murmur3, slots
@@ -112,6 +114,29 @@ def test_packed_rows_come_back_by_task_in_order(rows: list[Any], tasks: int, cut
         )
         assert found.schema == schema
         assert found.to_pylist() == [row for row in data.to_pylist() if row["__hash"] % tasks == task]
+
+
+PATHS = st.lists(st.tuples(st.sampled_from([None, "", "a", "aa", "ab", "b" * 9]), st.integers(1, 9)), max_size=9)
+
+
+@example([("aa", 1), ("ab", 1)], [], 1, 1)
+@example([("a", 1), ("aa", 1)], [], 1, 1)
+@example([("", 1), ("a", 1)], [], 1, 1)
+@example([("a", 2), ("b", 2)], [2], 1, 1)
+@given(PATHS, st.lists(st.integers(1, 12)), st.integers(1, 3), st.integers(0, 3))
+def test_packed_paths_are_those_of_their_rows(
+    runs: list[tuple[str | None, int]], cuts: list[int], tasks: int, worth: int
+) -> None:
+    """Batches of one file and of several, slices of larger ones: a path seen once for all rows is in all of them."""
+    paths = [path for path, n_rows in runs for _ in range(n_rows)]
+    data = pa.record_batch({"__hash": list(range(len(paths))), "__o0": pa.array(paths, pa.string())})
+    starts = [0, *itertools.accumulate(cuts)]
+    batches = [data.slice(start, n_rows) for start, n_rows in zip(starts, [*cuts, len(paths)], strict=True)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blobs, "_WORTH_ENCODING", worth)
+        packed = list(pack(batches, tasks))
+    found = [row for _, blob in packed for row in unpack([blob], data.schema).to_pylist()]
+    assert sorted(found, key=itemgetter("__hash")) == data.to_pylist()
 
 
 def test_order_columns_end_where_the_rows_are_sorted_if_nobody_reads_them() -> None:
