@@ -122,7 +122,7 @@ PATHS = st.lists(st.tuples(st.sampled_from([None, "", "a", "aa", "ab", "b" * 9])
 @example([("aa", 1), ("ab", 1)], [], 1, 1)
 @example([("a", 1), ("aa", 1)], [], 1, 1)
 @example([("", 1), ("a", 1)], [], 1, 1)
-@example([("a", 2), ("b", 2)], [2], 1, 1)
+@example([("a", 3), ("b", 1)], [2], 1, 1)
 @given(PATHS, st.lists(st.integers(1, 12)), st.integers(1, 3), st.integers(0, 3))
 def test_packed_paths_are_those_of_their_rows(
     runs: list[tuple[str | None, int]], cuts: list[int], tasks: int, worth: int
