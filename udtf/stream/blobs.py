@@ -1,6 +1,7 @@
 """Rows of one source partition as one Arrow blob per task, and tables as blobs: what travels in their place.
 
-An engine that moves rows one by one pays per row; a few fat rows cost nothing.
+An engine that moves rows one by one pays per row; a few fat rows cost nothing. What packing itself costs:
+docs/design/20261130_packing.md.
 """
 
 from __future__ import annotations
